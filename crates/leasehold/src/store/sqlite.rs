@@ -1,0 +1,1 @@
+//! The embedded store: one SQLite file shared by the processes of one host.
