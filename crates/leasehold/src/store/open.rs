@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use super::{Store, StoreError};
+use super::{Store, StoreError, memory};
 
 /// Which store, as the command line and the environment say it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,7 +62,7 @@ impl fmt::Display for StoreUrl {
 /// The store cannot be reached or used, or support for it was not built in.
 pub async fn open(url: &StoreUrl) -> Result<Arc<dyn Store>, StoreError> {
     match url {
-        StoreUrl::Memory => unimplemented!(),
+        StoreUrl::Memory => Ok(Arc::new(memory::MemoryStore::new())),
         #[cfg(feature = "sqlite")]
         StoreUrl::Sqlite(_) => unimplemented!(),
         #[cfg(not(feature = "sqlite"))]
