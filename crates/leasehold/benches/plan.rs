@@ -1,0 +1,144 @@
+//! How long a plan takes, beside what hashing every pair of member and resource takes on the same machine.
+//!
+//! Run with `cargo bench -p leasehold --bench plan`.
+
+use std::collections::BTreeMap;
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold::clock;
+use leasehold::lease::{MemberId, MemberName, ResourceId};
+use leasehold::plan::rendezvous::{hash_id, score};
+use leasehold::plan::{Facts, Member, Plan, Resource};
+
+fn main() {
+    for (resources, members) in [(10_000, 10), (1_000_000, 100)] {
+        println!("{resources} resources, {members} members");
+        let ceiling = hashing(resources, members);
+        println!("  {:<28} {:>9.1} ms", "hashing all pairs", millis(ceiling));
+        let free = facts(resources, members);
+        let first = time("all free", &free, ceiling);
+
+        let held = held(&free, &first);
+        let settled = time("all held, nothing to do", &held, ceiling);
+        assert!(settled.moves().is_empty(), "a balanced pool must be left alone");
+
+        let mut joined = held.clone();
+        joined.members.push(member(members));
+        let plan = time("one joins", &joined, ceiling);
+        assert_eq!(plan.moves().len(), resources / (members + 1), "a join moves the newcomer's share");
+
+        let mut leaving = held.clone();
+        leaving.members[0].leaving = true;
+        time("one leaves", &leaving, ceiling);
+
+        let mut alone = held.clone();
+        let only = alone.members[0].id.clone();
+        alone.resources.iter_mut().for_each(|resource| resource.holder = Some(only.clone()));
+        time("one holds all, what if", &alone, ceiling);
+        alone.budget = 32;
+        time("one holds all, 32 handoffs", &alone, ceiling);
+
+        time("four sites, all free", &sites(&free), ceiling);
+        time("four sites, one holds all", &sites(&alone), ceiling);
+        time("weights 1 to 9, all free", &weighted(&free), ceiling);
+    }
+}
+
+fn time(what: &str, facts: &Facts, ceiling: Duration) -> Plan {
+    let start = clock::now();
+    let plan = black_box(Plan::compute(black_box(facts)));
+    let took = clock::now().since(start);
+    let ratio = took.as_secs_f64() / ceiling.as_secs_f64();
+    let (moves, placements) = (plan.moves().len(), plan.placements().len());
+    println!(
+        "  {what:<28} {:>9.1} ms  {ratio:>5.1} x hashing, {moves} moves, {placements} placed",
+        millis(took)
+    );
+    plan
+}
+
+fn millis(took: Duration) -> f64 {
+    took.as_secs_f64() * 1000.0
+}
+
+/// The ceiling: nothing that looks at every pair can be faster.
+fn hashing(resources: usize, members: usize) -> Duration {
+    let facts = facts(resources, members);
+    let start = clock::now();
+    let members: Vec<u64> = facts.members.iter().map(|member| hash_id(member.id.as_str())).collect();
+    let best = |resource: &Resource| {
+        let hash = hash_id(resource.id.as_str());
+        members.iter().map(|member| score(*member, hash)).max()
+    };
+    black_box(facts.resources.iter().map(best).fold(0, |sum, best| sum ^ best.unwrap_or(0)));
+    clock::now().since(start)
+}
+
+fn member(number: usize) -> Member {
+    Member {
+        id: MemberId::new(format!("host-{number}-1700000000000000000-0badcafe")).expect("a valid id"),
+        name: MemberName::new(format!("host-{number}")).expect("a valid name"),
+        capacity: None,
+        labels: BTreeMap::from([("site".to_owned(), (number % 4).to_string())]),
+        ready: true,
+        settled: true,
+        leaving: false,
+        drained: false,
+        cordoned: false,
+        listing: None,
+    }
+}
+
+fn facts(resources: usize, members: usize) -> Facts {
+    let requires = Arc::new(BTreeMap::new());
+    let listed_by: Arc<[usize]> = Arc::new([]);
+    let resource = |number: usize| Resource {
+        id: ResourceId::new(format!("endpoint-{number}")).expect("a valid id"),
+        weight: 1,
+        requires: Arc::clone(&requires),
+        declared: true,
+        listed_by: Arc::clone(&listed_by),
+        paused: false,
+        pinned: None,
+        holder: None,
+        offer: None,
+    };
+    Facts {
+        members: (0..members).map(member).collect(),
+        resources: (0..resources).map(resource).collect(),
+        budget: usize::MAX,
+    }
+}
+
+fn held(facts: &Facts, plan: &Plan) -> Facts {
+    let mut held = facts.clone();
+    let holders: BTreeMap<&ResourceId, &MemberId> =
+        plan.placements().iter().map(|placement| (&placement.resource, &placement.to)).collect();
+    for resource in &mut held.resources {
+        resource.holder = holders.get(&resource.id).map(|holder| (*holder).clone());
+    }
+    held
+}
+
+fn sites(facts: &Facts) -> Facts {
+    let mut facts = facts.clone();
+    let sites: Vec<_> =
+        (0..4).map(|site| Arc::new(BTreeMap::from([("site".to_owned(), site.to_string())]))).collect();
+    for (number, resource) in facts.resources.iter_mut().enumerate() {
+        // Every fifth may go anywhere.
+        if number % 5 < 4 {
+            resource.requires = Arc::clone(&sites[number % 5]);
+        }
+    }
+    facts
+}
+
+fn weighted(facts: &Facts) -> Facts {
+    let mut facts = facts.clone();
+    for (number, resource) in (0_u32..).zip(&mut facts.resources) {
+        resource.weight = 1 + number % 9;
+    }
+    facts
+}

@@ -1,0 +1,178 @@
+//! The facts laid out for planning: members by id, resources in the order in which they are placed, and who
+//! would have what.
+//!
+//! Nothing here depends on the order of the facts: members are sorted by id, resources by weight, hash and id.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use super::eligible::{Class, Fit, classify};
+use super::facts::{Facts, Member};
+use super::outcome::{DropReason, MoveReason, UnplaceableReason};
+use super::rendezvous::{hash_id, score};
+
+/// Stands for no member.
+pub(super) const NOBODY: u32 = u32::MAX;
+
+/// How things stand with a resource.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// Free; whoever it is placed with may still be changed.
+    Free,
+    /// Free, and the successor its last holder named will take it.
+    Offered,
+    /// Its holder may keep it; it moves only to even out the load.
+    Kept,
+    /// Its holder should not have it.
+    Evicted(MoveReason),
+    /// Its holder should not have it, but nobody else can.
+    Stuck,
+    /// Its holder must let go.
+    Dropped(DropReason),
+    /// Held by somebody who is no member: not ours to move.
+    Foreign,
+    /// Free, and nobody can take it.
+    Alone(UnplaceableReason),
+}
+
+/// One resource.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Item {
+    /// Where it is in the facts.
+    pub(super) resource: u32,
+    pub(super) class: u32,
+    pub(super) hash: u64,
+    pub(super) weight: u64,
+    /// Who holds it.
+    pub(super) holder: u32,
+    /// Who would have it.
+    pub(super) at: u32,
+    pub(super) standing: Standing,
+}
+
+/// Everything the steps of the plan work on.
+pub(super) struct Board<'a> {
+    pub(super) facts: &'a Facts,
+    pub(super) members: Vec<&'a Member>,
+    pub(super) hashes: Vec<u64>,
+    pub(super) capacity: Vec<u64>,
+    pub(super) classes: Vec<Class>,
+    pub(super) items: Vec<Item>,
+    /// What each member holds at present.
+    pub(super) held: Vec<u64>,
+    /// What each member would have.
+    pub(super) load: Vec<u64>,
+    /// What each member has in its hands, and the free resources it would take besides.
+    pub(super) occupied: Vec<u64>,
+}
+
+impl<'a> Board<'a> {
+    /// Lays out the facts and decides for each held resource whether its holder may keep it.
+    pub(super) fn lay_out(facts: &'a Facts) -> Self {
+        let mut members: Vec<&Member> = facts.members.iter().collect();
+        members.sort_unstable_by(|a, b| a.id.cmp(&b.id));
+        let (classes, class_of) = classify(&members, &facts.resources);
+        let mut board = Self {
+            facts,
+            hashes: members.iter().map(|member| hash_id(member.id.as_str())).collect(),
+            capacity: members.iter().map(|member| member.capacity.unwrap_or(u64::MAX)).collect(),
+            held: vec![0; members.len()],
+            load: vec![0; members.len()],
+            occupied: vec![0; members.len()],
+            items: arrange(facts, &members, &class_of),
+            members,
+            classes,
+        };
+        board.judge();
+        board
+    }
+
+    fn judge(&mut self) {
+        for item in &mut self.items {
+            let holder = item.holder as usize;
+            let resource = &self.facts.resources[item.resource as usize];
+            if item.holder == NOBODY {
+                item.standing = match (&resource.holder, resource.paused) {
+                    (Some(_), _) => Standing::Foreign,
+                    (None, true) => Standing::Alone(UnplaceableReason::Paused),
+                    (None, false) => Standing::Free,
+                };
+                continue;
+            }
+            self.held[holder] += item.weight;
+            self.occupied[holder] += item.weight;
+            item.standing = match self.classes[item.class as usize].fits[holder] {
+                _ if resource.paused => Standing::Dropped(DropReason::Paused),
+                Fit::Keep => Standing::Kept,
+                Fit::Evict(reason) => Standing::Evicted(reason),
+                Fit::Unlisted => Standing::Evicted(MoveReason::Ineligible),
+            };
+            if item.standing == Standing::Kept {
+                item.at = item.holder;
+                self.load[holder] += item.weight;
+            }
+        }
+    }
+
+    pub(super) fn class(&self, item: &Item) -> &Class {
+        &self.classes[item.class as usize]
+    }
+
+    /// How much the member is preferred for the resource.
+    pub(super) fn score(&self, member: u32, item: &Item) -> u64 {
+        score(self.hashes[member as usize], item.hash)
+    }
+
+    /// Whether the member would have room; for a free resource, whether it has room already.
+    pub(super) fn has_room(&self, member: u32, weight: u64, free: bool) -> bool {
+        let member = member as usize;
+        let used = if free { self.load[member].max(self.occupied[member]) } else { self.load[member] };
+        used.saturating_add(weight) <= self.capacity[member]
+    }
+
+    /// Gives the resource to a member, and takes it from whomever it was planned for.
+    pub(super) fn assign(&mut self, at: usize, to: u32) {
+        let item = &mut self.items[at];
+        let free = item.holder == NOBODY;
+        for (member, gains) in [(item.at, false), (to, true)] {
+            if member == NOBODY {
+                continue;
+            }
+            let change = |sum: &mut u64| *sum = if gains { *sum + item.weight } else { *sum - item.weight };
+            change(&mut self.load[member as usize]);
+            if free {
+                change(&mut self.occupied[member as usize]);
+            }
+        }
+        item.at = to;
+    }
+}
+
+/// The resources, heaviest first, then in the order of their hashes: sorting numbers is much cheaper than
+/// sorting ids, which decide only where hashes collide.
+fn arrange(facts: &Facts, members: &[&Member], class_of: &[u32]) -> Vec<Item> {
+    let places: HashMap<&str, u32> = members.iter().map(|member| member.id.as_str()).zip(0..).collect();
+    let mut order: Vec<(Reverse<u32>, u64, u32)> = (0..)
+        .zip(&facts.resources)
+        .map(|(at, resource)| (Reverse(resource.weight.max(1)), hash_id(resource.id.as_str()), at))
+        .collect();
+    order.sort_unstable_by(|one, two| {
+        (one.0, one.1)
+            .cmp(&(two.0, two.1))
+            .then_with(|| facts.resources[one.2 as usize].id.cmp(&facts.resources[two.2 as usize].id))
+    });
+    let item = |(_, hash, at): (Reverse<u32>, u64, u32)| {
+        let resource = &facts.resources[at as usize];
+        let holder = resource.holder.as_ref().and_then(|id| places.get(id.as_str()));
+        Item {
+            resource: at,
+            class: class_of[at as usize],
+            hash,
+            weight: resource.load(),
+            holder: holder.copied().unwrap_or(NOBODY),
+            at: NOBODY,
+            standing: Standing::Free,
+        }
+    };
+    order.into_iter().map(item).collect()
+}

@@ -1,0 +1,180 @@
+//! Who takes what has no owner, or should have another one.
+
+use super::board::{Board, Item, Standing};
+use super::eligible::{Class, Fit};
+use super::outcome::{DropReason, MoveReason, UnplaceableReason};
+use super::quota::{Vessel, fill};
+use super::rendezvous::score;
+
+/// Places what is free: first where its last holder meant it to go, then by preference within fair shares.
+pub(super) fn place_free(board: &mut Board<'_>) {
+    honour_offers(board);
+    for (class, homeless) in by_class(board, |item| item.standing == Standing::Free) {
+        let left = share_out(board, homeless, |class| &class.wanted, class, true);
+        // A pin to somebody who is full does not leave the work alone.
+        let left = share_out(board, left, |class| &class.able, class, true);
+        let reason = match (board.members.is_empty(), board.classes[class].able.is_empty()) {
+            (true, _) => UnplaceableReason::NoMembers,
+            (false, true) => UnplaceableReason::NobodyEligible,
+            (false, false) => UnplaceableReason::NoCapacity,
+        };
+        for at in left {
+            board.items[at].standing = Standing::Alone(reason);
+        }
+    }
+}
+
+/// A successor takes what it was offered only if that evens out, counted one at a time.
+///
+/// Invariant: a taker that follows this rule on its own true load never makes anything less even, whatever
+/// the donor believed.
+pub(super) fn evens_out(taker: u64, donor: u64, weight: u64) -> bool {
+    donor == u64::MAX || taker.saturating_add(weight) <= donor.saturating_sub(weight)
+}
+
+fn honour_offers(board: &mut Board<'_>) {
+    for at in 0..board.items.len() {
+        let item = &board.items[at];
+        let Some(offer) = &board.facts.resources[item.resource as usize].offer else { continue };
+        if item.standing != Standing::Free {
+            continue;
+        }
+        let Ok(to) = board.members.binary_search_by(|member| member.id.cmp(&offer.to)) else { continue };
+        let member = to as u32;
+        if board.class(item).wanted.binary_search(&member).is_ok()
+            && board.has_room(member, item.weight, true)
+            && evens_out(board.occupied[to], offer.load, item.weight)
+        {
+            board.assign(at, member);
+            board.items[at].standing = Standing::Offered;
+        }
+    }
+}
+
+/// Finds somebody else for what should change hands; where nobody has room it stays, because work is never
+/// left alone, unless its holder does not even know it any more.
+///
+/// `reserved` is the room that each member makes for what is pinned to it.
+pub(super) fn place_evicted(board: &mut Board<'_>, reserved: &[u64]) {
+    let surplus = |item: &Item| item.standing == Standing::Evicted(MoveReason::Capacity);
+    // What makes room goes first, and must not find the very room it made.
+    board.load.iter_mut().zip(reserved).for_each(|(load, reserved)| *load += reserved);
+    rehouse(board, surplus);
+    board.load.iter_mut().zip(reserved).for_each(|(load, reserved)| *load -= reserved);
+    rehouse(board, |item| matches!(item.standing, Standing::Evicted(_)) && !surplus(item));
+}
+
+fn rehouse(board: &mut Board<'_>, homeless: impl Fn(&Item) -> bool) {
+    for (class, homeless) in by_class(board, homeless) {
+        let left = share_out(board, homeless, |class| &class.settled, class, false);
+        let left = share_out(board, left, |class| &class.wanted, class, false);
+        let (pinned, left) =
+            left.into_iter().partition(|at| board.items[*at].standing == Standing::Evicted(MoveReason::Pin));
+        let left = share_out(board, left, |class| &class.able, class, false);
+        for at in [pinned, left].concat() {
+            let item = &board.items[at];
+            let holder = item.holder;
+            if board.class(item).fits[holder as usize] == Fit::Unlisted {
+                board.items[at].standing = Standing::Dropped(DropReason::Unlisted);
+            } else {
+                board.assign(at, holder);
+                board.items[at].standing = Standing::Stuck;
+            }
+        }
+    }
+}
+
+fn by_class(board: &Board<'_>, homeless: impl Fn(&Item) -> bool) -> Vec<(usize, Vec<usize>)> {
+    let mut groups = vec![Vec::new(); board.classes.len()];
+    for (at, item) in board.items.iter().enumerate() {
+        if homeless(item) {
+            groups[item.class as usize].push(at);
+        }
+    }
+    groups.into_iter().enumerate().filter(|(_, group)| !group.is_empty()).collect()
+}
+
+/// Shares resources of one class out among some members; gives back those for which nobody has room.
+fn share_out(
+    board: &mut Board<'_>,
+    homeless: Vec<usize>,
+    among: impl Fn(&Class) -> &Vec<u32>,
+    class: usize,
+    free: bool,
+) -> Vec<usize> {
+    let among = among(&board.classes[class]).clone();
+    if among.is_empty() || homeless.is_empty() {
+        return homeless;
+    }
+    let weight = homeless.iter().map(|at| board.items[*at].weight).sum();
+    let lightest = homeless.iter().map(|at| board.items[*at].weight).min().unwrap_or(1);
+    let mut shares = Shares::of(board, &among, weight, lightest, free);
+    let mut left = Vec::new();
+    for at in homeless {
+        let item = &board.items[at];
+        match shares.preferred(board, item).or_else(|| least_loaded(board, &among, item, free)) {
+            Some(member) => {
+                board.assign(at, member);
+                shares.close(board, member);
+            }
+            None => left.push(at),
+        }
+    }
+    left
+}
+
+/// The members that are still below their fair share.
+struct Shares {
+    /// Hash, place and quota of each.
+    open: Vec<(u64, u32, u64)>,
+    lightest: u64,
+}
+
+impl Shares {
+    fn of(board: &Board<'_>, among: &[u32], weight: u64, lightest: u64, free: bool) -> Self {
+        let vessel = |member: &u32| {
+            let at = *member as usize;
+            // Of its capacity, a member cannot use what is in its hands and on its way out.
+            let blocked = if free { board.occupied[at].saturating_sub(board.load[at]) } else { 0 };
+            let capacity = board.capacity[at].saturating_sub(blocked);
+            Vessel { load: board.load[at], capacity, hash: board.hashes[at] }
+        };
+        let vessels: Vec<Vessel> = among.iter().map(vessel).collect();
+        let quotas = fill(&vessels, weight);
+        let open =
+            among.iter().zip(quotas).map(|(member, quota)| (board.hashes[*member as usize], *member, quota));
+        let mut shares = Self { open: open.collect(), lightest };
+        shares.open.retain(|(_, member, quota)| board.load[*member as usize] + lightest <= *quota);
+        shares
+    }
+
+    /// The member that is preferred most of those with enough left of their share.
+    fn preferred(&self, board: &Board<'_>, item: &Item) -> Option<u32> {
+        let (mut best, mut highest) = (None, 0);
+        for (hash, member, quota) in &self.open {
+            let score = score(*hash, item.hash);
+            // Members come in the order of their ids, so a tie goes to the lower id.
+            if (score > highest || best.is_none()) && board.load[*member as usize] + item.weight <= *quota {
+                (best, highest) = (Some(*member), score);
+            }
+        }
+        best
+    }
+
+    fn close(&mut self, board: &Board<'_>, member: u32) {
+        let load = board.load[member as usize];
+        if let Some(at) = self.open.iter().position(|(_, other, _)| *other == member)
+            && load + self.lightest > self.open[at].2
+        {
+            self.open.remove(at);
+        }
+    }
+}
+
+fn least_loaded(board: &Board<'_>, among: &[u32], item: &Item, free: bool) -> Option<u32> {
+    let room = |member: &&u32| board.has_room(**member, item.weight, free);
+    let order = |member: &&u32| {
+        (board.load[**member as usize], std::cmp::Reverse(board.score(**member, item)), **member)
+    };
+    among.iter().filter(room).min_by_key(order).copied()
+}

@@ -1,0 +1,147 @@
+//! What each member would have, sorted so that the right resource to give away is found quickly.
+
+use std::collections::BTreeMap;
+
+use super::board::{Board, Item, Standing};
+
+/// Resources that may go to the same members.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Kind {
+    pub(super) class: u32,
+    /// Free resources may also go to members that have not settled yet.
+    pub(super) free: bool,
+}
+
+impl Kind {
+    /// The kind of a resource, if the plan may give it to somebody else to even out the load.
+    pub(super) fn of(item: &Item, board: &Board<'_>) -> Option<Self> {
+        let movable = match item.standing {
+            Standing::Free => true,
+            Standing::Kept => !board.members[item.holder as usize].cordoned,
+            Standing::Evicted(_) => item.at != item.holder,
+            _ => false,
+        };
+        movable.then_some(Self { class: item.class, free: item.standing == Standing::Free })
+    }
+
+    pub(super) fn receivers<'b>(&self, board: &'b Board<'_>) -> &'b [u32] {
+        let class = &board.classes[self.class as usize];
+        if self.free { &class.wanted } else { &class.settled }
+    }
+}
+
+/// What a member has of one kind and weight.
+#[derive(Debug, Default)]
+struct Shelf {
+    /// Also contains resources that have gone since.
+    items: Vec<u32>,
+    /// How many are really there.
+    count: usize,
+    /// The next ones to give away, for each receiver, the best last.
+    ready: BTreeMap<u32, Vec<(u8, u64, u32)>>,
+}
+
+/// What every member has.
+pub(super) struct Stock {
+    shelves: Vec<BTreeMap<(Kind, u64), Shelf>>,
+    kinds: Vec<Kind>,
+}
+
+impl Stock {
+    /// Takes stock of all resources that may be moved.
+    pub(super) fn take(board: &Board<'_>, free_only: bool) -> Self {
+        let mut shelves: Vec<BTreeMap<(Kind, u64), Shelf>> = Vec::new();
+        shelves.resize_with(board.members.len(), BTreeMap::new);
+        let mut kinds = Vec::new();
+        for (at, item) in (0..).zip(&board.items) {
+            let Some(kind) = Kind::of(item, board).filter(|kind| kind.free || !free_only) else { continue };
+            let shelf = shelves[item.at as usize].entry((kind, item.weight)).or_default();
+            if shelf.items.is_empty() {
+                kinds.push(kind);
+            }
+            shelf.items.push(at);
+            shelf.count += 1;
+        }
+        kinds.sort_unstable();
+        kinds.dedup();
+        Self { shelves, kinds }
+    }
+
+    /// All kinds there are.
+    pub(super) fn kinds(&self) -> impl Iterator<Item = Kind> + '_ {
+        self.kinds.iter().copied()
+    }
+
+    /// The kinds that a member has, each as often as it has weights of it.
+    pub(super) fn kinds_at(&self, member: u32) -> impl Iterator<Item = Kind> + '_ {
+        let mut last = None;
+        let there = self.shelves[member as usize].iter().filter(|(_, shelf)| shelf.count > 0);
+        there.map(|((kind, _), _)| *kind).filter(move |kind| last.replace(*kind) != Some(*kind))
+    }
+
+    /// The kinds of which a member has something of that weight.
+    pub(super) fn kinds_with(&self, member: u32, weight: u64) -> impl Iterator<Item = Kind> + '_ {
+        let there = self.shelves[member as usize].iter();
+        there.filter(move |((_, w), shelf)| *w == weight && shelf.count > 0).map(|((kind, _), _)| *kind)
+    }
+
+    /// The lightest weights that a member has.
+    pub(super) fn weights(&self, member: u32, most: usize) -> Vec<u64> {
+        let there = self.shelves[member as usize].iter().filter(|(_, shelf)| shelf.count > 0);
+        let mut weights: Vec<u64> = there.map(|((_, weight), _)| *weight).collect();
+        weights.sort_unstable();
+        weights.dedup();
+        weights.truncate(most);
+        weights
+    }
+
+    /// The heaviest weight a member has of that kind, up to a bound.
+    pub(super) fn heaviest(&self, member: u32, kind: Kind, bound: u64) -> Option<u64> {
+        let up_to = self.shelves[member as usize].range((kind, 0)..=(kind, bound));
+        up_to.rev().find(|(_, shelf)| shelf.count > 0).map(|((_, weight), _)| *weight)
+    }
+
+    /// Takes from a shelf what the receiver is preferred for most: free resources and those that are on the move
+    /// anyway before those that would have to be moved.
+    pub(super) fn best(
+        &mut self,
+        board: &Board<'_>,
+        from: u32,
+        to: u32,
+        kind: Kind,
+        weight: u64,
+    ) -> Option<usize> {
+        let shelf = self.shelves[from as usize].get_mut(&(kind, weight))?;
+        let Shelf { items, count, ready } = shelf;
+        let ready = ready.entry(to).or_default();
+        for _ in 0..2 {
+            while let Some((_, _, at)) = ready.pop() {
+                if board.items[at as usize].at == from {
+                    *count -= 1;
+                    return Some(at as usize);
+                }
+            }
+            items.retain(|at| board.items[*at as usize].at == from);
+            ready.extend(items.iter().map(|at| {
+                let item = &board.items[*at as usize];
+                let moves_anyway = u8::from(item.standing != Standing::Kept || item.holder != item.at);
+                (moves_anyway, board.score(to, item), *at)
+            }));
+            // A part is enough for now: most pairs of members exchange little.
+            let part = (items.len() / 64).max(64);
+            if ready.len() > part {
+                ready.select_nth_unstable_by(part, |one, two| two.cmp(one));
+                ready.truncate(part);
+            }
+            ready.sort_unstable();
+        }
+        None
+    }
+
+    /// Puts a resource on a shelf.
+    pub(super) fn arrive(&mut self, member: u32, kind: Kind, weight: u64, at: usize) {
+        let shelf = self.shelves[member as usize].entry((kind, weight)).or_default();
+        shelf.items.push(at as u32);
+        shelf.count += 1;
+    }
+}
