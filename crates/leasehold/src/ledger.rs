@@ -2,8 +2,11 @@
 //!
 //! Every entry is a structured log line and, where the store keeps a ledger, a row. Nothing is decided by it.
 
+mod recorder;
+
 use std::fmt;
 
+pub use recorder::{Note, Recorder};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Moment;
@@ -78,6 +81,31 @@ impl Event {
             Self::Refused => "refused",
             Self::Marked => "marked",
             Self::Quarantined => "quarantined",
+        }
+    }
+
+    /// What happened, for the text of a log line.
+    fn sentence(self) -> &'static str {
+        match self {
+            Self::Joined => "member joined",
+            Self::Left => "member left",
+            Self::Acquired => "lease acquired",
+            Self::TakenOver => "lease taken over",
+            Self::AcquireFailed => "lease not acquired",
+            Self::Renewed => "leases renewed",
+            Self::RenewFailed => "heartbeat not confirmed",
+            Self::Started => "work started",
+            Self::Stopped => "work stopped",
+            Self::Released => "lease released",
+            Self::Expired => "session ended by silence",
+            Self::Lost => "lease lost",
+            Self::Revoked => "lease revoked",
+            Self::Frozen => "the store may have forgotten something and is frozen",
+            Self::Reasserted => "leases reasserted",
+            Self::Thawed => "the store is in use again",
+            Self::Refused => "refused",
+            Self::Marked => "marked by an operator",
+            Self::Quarantined => "resource set aside",
         }
     }
 }
@@ -176,4 +204,7 @@ pub struct Entry {
     /// The other member concerned: the successor, the last holder, the one that fell silent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other: Option<MemberId>,
+    /// Anything else worth knowing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
 }

@@ -1,4 +1,16 @@
 //! One owner for every piece of work.
+//!
+//! N replicas of a service share M pieces of work. Each piece is handled by **at most one** replica at any
+//! moment and, whenever a healthy replica has room, by **exactly one**. Replicas come and go without
+//! configuration; whoever lost a piece can no longer harm it.
+//!
+//! Read this crate from top to bottom, in the order in which data flows: the words ([`lease`]), time
+//! ([`clock`]), what is agreed upon ([`store`]), which resources there are ([`discover`]), what a reader knows
+//! of a pool ([`view`]), what should move ([`plan`]), taking part ([`participant`]), and the record of it all
+//! ([`ledger`]). [`fence`] is the check at the thing being written.
+//!
+//! # Features
+//! `sqlite` (default): the embedded store. `conformance`: the suite that every store must pass.
 
 pub mod lease;
 
@@ -6,6 +18,19 @@ pub mod clock;
 
 pub mod store;
 
+pub mod discover;
+
+pub mod view;
+
 pub mod plan;
 
+pub mod participant;
+
+pub mod blocking;
+
+pub mod fence;
+
 pub mod ledger;
+
+pub use lease::{MemberId, MemberName, Pool, ResourceId, Term, Token};
+pub use participant::{Lease, Participant};

@@ -28,7 +28,7 @@ mod stock;
 
 use std::collections::BTreeMap;
 
-pub use eligible::Obstacle;
+pub use eligible::{Obstacle, may_take};
 pub use explain::{Candidate, Explanation, Outlook, Whereabouts, explain};
 pub use facts::{Facts, Member, Resource};
 pub use outcome::{Drop, DropReason, Move, MoveReason, Placement, Quota, Unplaceable, UnplaceableReason};

@@ -109,6 +109,13 @@ impl<'a> Demand<'a> {
     }
 }
 
+/// Whether a member may take a resource that is free, room aside. A pin keeps everybody else away.
+#[must_use]
+pub fn may_take(member: &Member, resource: &Resource) -> bool {
+    let pinned = resource.pinned.as_ref().is_none_or(|name| *name == member.name);
+    pinned && !resource.paused && Demand::of(resource).obstacles(member).is_empty()
+}
+
 /// What a holder is to do with a resource of a class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Fit {

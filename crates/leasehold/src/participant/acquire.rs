@@ -1,0 +1,154 @@
+//! Taking what is free: what the plan gives us at once, what others should have taken after a moment.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::call;
+use super::pass::{Member, STAGGER, STAGGER_MAX, Tenure};
+use super::session::{Sent, Session};
+use super::work::{Lease, tend};
+use crate::clock::Moment;
+use crate::lease::{MemberId, ResourceId, Term, Token};
+use crate::ledger::{Event, Reason};
+use crate::plan::{self, Facts, Placement, Plan, Resource};
+use crate::store::{Acquired, Answer, StoreError, Wanted};
+
+/// The most resources one call asks for, so that no call keeps the others' heartbeats waiting.
+const BATCH_MAX: usize = 256;
+
+impl Member {
+    /// Acquires what is ours to take now. Answers whether there is more to take at once.
+    pub(super) async fn take_free(&mut self) -> Result<bool, StoreError> {
+        let frozen = self.view.era().is_none_or(|era| era.frozen);
+        let Some(session) = self.live_session().filter(|_| !frozen && !self.leaving) else {
+            return Ok(false);
+        };
+        let Some((facts, plan)) = self.take_plan() else { return Ok(false) };
+        let mut due = self.due(&session, &facts, &plan);
+        self.planned = Some((facts, plan));
+        let more = due.len() > BATCH_MAX;
+        due.truncate(BATCH_MAX.min(self.store.capabilities().batch_max));
+        if due.is_empty() {
+            return Ok(false);
+        }
+        let token_of = |id: &ResourceId| self.view.leases().get(id).map_or(Token(0), |lease| lease.token);
+        let wanted: Vec<Wanted> =
+            due.into_iter().map(|resource| Wanted { floor: token_of(&resource), resource }).collect();
+        let sent = session.sending();
+        let store = Arc::clone(&self.store);
+        let acquired = store.acquire(session.id(), sent.pulse, &wanted);
+        let answer = call(&*self.clock, &self.settings, acquired).await;
+        // Whatever the answer, the next plan starts from what the store then says.
+        self.planned = None;
+        match answer {
+            Ok(Answer::Done(outcomes)) => self.take_grants(&session, sent, &wanted, outcomes),
+            Ok(Answer::Gone) => session.end(Reason::Superseded),
+            Ok(Answer::Frozen(_)) => {}
+            Err(error) => {
+                let said = crate::discover::with_causes(&error);
+                for wanted in &wanted {
+                    let note = self.recorder.note(session.id(), Event::AcquireFailed);
+                    note.resource(&wanted.resource).error(&said).write();
+                }
+                return Err(error);
+            }
+        }
+        Ok(more)
+    }
+
+    /// What to ask for: our placements, and free resources whose preferred taker has let its moment pass.
+    fn due(&mut self, session: &Session, facts: &Facts, plan: &Plan) -> Vec<ResourceId> {
+        let now = self.clock.now();
+        let me = session.id();
+        let free: HashMap<&ResourceId, &Resource> =
+            facts.resources.iter().filter(|resource| resource.holder.is_none()).map(|r| (&r.id, r)).collect();
+        self.free_since.retain(|id, _| free.contains_key(id));
+        for id in free.keys() {
+            self.free_since.entry((*id).clone()).or_insert(now);
+        }
+        let Some(member) = facts.members.iter().find(|member| member.id == *me) else { return Vec::new() };
+        let mut room = member.capacity.map_or(u64::MAX, |capacity| capacity.saturating_sub(plan.load(me)));
+        let mut due = Vec::new();
+        let (ours, theirs): (Vec<_>, Vec<_>) = plan.placements().iter().partition(|placed| placed.to == *me);
+        let late =
+            |resource: &&Resource| now >= self.fallback_at(resource, me) && plan::may_take(member, resource);
+        let free_of = |placed: &Placement| free.get(&placed.resource).copied();
+        let ours = ours.into_iter().filter_map(free_of);
+        for resource in ours.chain(theirs.into_iter().filter_map(free_of).filter(late)) {
+            let weight = u64::from(resource.weight.max(1));
+            if weight <= room && self.may_ask_for(&resource.id, now) {
+                room -= weight;
+                due.push(resource.id.clone());
+            }
+        }
+        due
+    }
+
+    /// Not what we hold or are giving back, nor what ended here by itself a moment ago.
+    fn may_ask_for(&self, id: &ResourceId, now: Moment) -> bool {
+        !self.tenures.contains_key(id)
+            && !self.returning.iter().any(|returning| returning.term.resource == *id)
+            && self.resting.get(id).is_none_or(|(until, _)| *until <= now)
+    }
+
+    /// When this member may take a free resource that the plan gives to another.
+    fn fallback_at(&self, resource: &Resource, me: &MemberId) -> Moment {
+        let since = self.free_since.get(&resource.id).copied().unwrap_or_default();
+        let offered = resource.offer.is_some();
+        since.after(if offered {
+            STAGGER_MAX
+        } else {
+            self.patience_for(resource.id.as_str(), me).max(STAGGER)
+        })
+    }
+
+    /// When the next free resource may be taken in another's place.
+    pub(super) fn next_fallback(&self, now: Moment) -> Option<Moment> {
+        let waiting =
+            self.free_since.values().map(|since| since.after(STAGGER_MAX)).filter(|at| *at > now).min();
+        let resting = self.resting.values().map(|(until, _)| *until).filter(|until| *until > now).min();
+        [waiting.map(|_| now.after(STAGGER)), resting].into_iter().flatten().min()
+    }
+
+    fn take_grants(
+        &mut self,
+        session: &Arc<Session>,
+        sent: Sent,
+        wanted: &[Wanted],
+        outcomes: Vec<Acquired>,
+    ) {
+        let mut granted = Vec::new();
+        for (wanted, outcome) in wanted.iter().zip(outcomes) {
+            match outcome {
+                Acquired::Granted(term) => granted.push(term),
+                Acquired::Held { by, token } => {
+                    tracing::debug!(resource = %wanted.resource, %by, %token, "somebody else was faster");
+                }
+            }
+        }
+        // A grant that came too late, or from an era that is over, is given back by a later pass.
+        if !session.confirm_grants(sent, &granted) {
+            return;
+        }
+        for term in granted {
+            self.start(session, term);
+        }
+    }
+
+    fn start(&mut self, session: &Arc<Session>, term: Term) {
+        let before = self.view.leases().get(&term.resource).and_then(|lease| lease.holder.clone());
+        let event = if before.is_some() { Event::TakenOver } else { Event::Acquired };
+        let note = self.recorder.note(session.id(), event).term(&term).ttl(session.ttl());
+        let note = note.until(session.trusted_until());
+        match &before {
+            Some(before) => note.other(before).write(),
+            None => note.write(),
+        }
+        let lease = Lease::new(self.pool.clone(), term.clone(), Arc::clone(session), Arc::clone(&self.clock));
+        let tenure = Tenure { lease: lease.clone(), granted_at: self.clock.now(), leaving: None };
+        self.tenures.insert(term.resource.clone(), tenure);
+        self.free_since.remove(&term.resource);
+        let (work, recorder) = (Arc::clone(&self.work), self.recorder.clone());
+        tokio::spawn(tend(lease, work, self.manner, recorder, self.ended.0.clone()));
+    }
+}

@@ -1,0 +1,495 @@
+//! The pass: reads everything again, plans, and does this member's part.
+//!
+//! It takes no input. Woken by a hint, by the next silence that falls due or by a period, it does the same
+//! thing each time; there is no second code path for "what just changed". Leaving is a pass too, in which this
+//! member wants to hold nothing.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+
+use super::listen::Listener;
+use super::release::Returning;
+use super::renew::{Heartbeat, Notice, guard};
+use super::session::{Session, Standing};
+use super::settings::Settings;
+use super::work::{Ended, Lease, Manner, State, Work};
+use super::{Identity, Status, call, within};
+use crate::clock::{Clock, Moment};
+use crate::discover::with_causes;
+use crate::lease::{MemberId, Pool, ResourceId};
+use crate::ledger::{Event, Reason, Recorder};
+use crate::plan::rendezvous::hash_id;
+use crate::plan::{self, Facts, Plan};
+use crate::store::{
+    Answer, EndSilent, Hint, Hints, Listing, ListingId, OpenSession, Profile, Store, StoreError, Thawed,
+};
+use crate::view::View;
+
+/// How long reading a pool may take; nothing that is trusted waits for it.
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often the others' beats are read when nothing else wakes the pass.
+pub(super) const PERIOD: Duration = Duration::from_millis(250);
+/// How much longer each rank waits before it does what the one before it should have done, and the most.
+pub(super) const STAGGER: Duration = Duration::from_millis(100);
+pub(super) const STAGGER_MAX: Duration = Duration::from_millis(500);
+/// How many TTLs a tombstone is kept.
+const TOMBSTONE_TTLS: u32 = 10;
+/// From this many quick returns on, a name waits longer before work is moved to it.
+const FLAPS_FREE: u32 = 3;
+
+/// A lease this member holds.
+#[derive(Debug)]
+pub(super) struct Tenure {
+    pub(super) lease: Lease,
+    pub(super) granted_at: Moment,
+    /// Set once the work was told to stop: what the release will say.
+    pub(super) leaving: Option<Returning>,
+}
+
+pub(super) struct Member {
+    pub(super) pool: Pool,
+    pub(super) identity: Identity,
+    pub(super) settings: Settings,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) recorder: Recorder,
+    pub(super) work: Work,
+    pub(super) manner: Manner,
+    pub(super) listing: Option<watch::Receiver<Arc<Listing>>>,
+    /// Set once the source has said its last word.
+    pub(super) listing_is_final: bool,
+    pub(super) status: watch::Sender<Status>,
+    pub(super) view: View,
+    pub(super) listener: Listener,
+    pub(super) session: Option<Arc<Session>>,
+    pub(super) joined_at: Moment,
+    pub(super) flaps: u32,
+    pub(super) tenures: BTreeMap<ResourceId, Tenure>,
+    pub(super) returning: Vec<Returning>,
+    /// Since when a free resource has been seen free.
+    pub(super) free_since: HashMap<ResourceId, Moment>,
+    /// Until when a resource whose work ended by itself is left to others, and how often that happened.
+    pub(super) resting: HashMap<ResourceId, (Moment, u32)>,
+    pub(super) members_changed_at: Moment,
+    pub(super) member_ids: Vec<MemberId>,
+    pub(super) leaving: bool,
+    pub(super) stopped_at: Option<Moment>,
+    pub(super) ended: (mpsc::UnboundedSender<Ended>, mpsc::UnboundedReceiver<Ended>),
+    pub(super) notices: (mpsc::UnboundedSender<Notice>, mpsc::UnboundedReceiver<Notice>),
+    pub(super) published: Option<ListingId>,
+    pub(super) planned: Option<(Facts, Plan)>,
+    pub(super) trouble: String,
+}
+
+impl Member {
+    /// Takes part until told to leave, then leaves in order: stop, drain, release, leave.
+    pub(super) async fn run(mut self, mut leave: watch::Receiver<bool>) {
+        let mut hints = self.store.changes(&self.pool);
+        loop {
+            // A closed channel means that nobody is left to tell us: that is leaving, too.
+            if !self.leaving && (*leave.borrow_and_update() || leave.has_changed().is_err()) {
+                self.leaving = true;
+                self.planned = None;
+            }
+            let again = match self.pass().await {
+                Ok(again) => {
+                    self.trouble.clear();
+                    again
+                }
+                Err(error) => {
+                    self.report(&error);
+                    false
+                }
+            };
+            self.publish_status();
+            if self.has_left() {
+                self.close().await;
+                self.publish_status();
+                return;
+            }
+            if !again {
+                self.wait(&mut hints, &mut leave).await;
+            }
+            self.take_ended();
+        }
+    }
+
+    /// Whether everything has stopped and gone back, or the store has had its time to answer.
+    fn has_left(&mut self) -> bool {
+        if !self.leaving || !self.tenures.is_empty() {
+            return false;
+        }
+        let now = self.clock.now();
+        let stopped_at = *self.stopped_at.get_or_insert(now);
+        self.session.is_none()
+            || self.returning.is_empty()
+            || now >= stopped_at.after(self.settings.call_timeout * 2)
+    }
+
+    fn report(&mut self, error: &StoreError) {
+        let said = with_causes(error);
+        if said != self.trouble {
+            tracing::warn!(pool = %self.pool, error = said, "the store does not answer; trying again");
+            self.trouble = said;
+        }
+    }
+
+    /// One pass. Answers whether there is more to do at once.
+    async fn pass(&mut self) -> Result<bool, StoreError> {
+        self.take_notices();
+        self.leave_what_is_over();
+        let store = Arc::clone(&self.store);
+        let clock = Arc::clone(&self.clock);
+        let refreshed = within(&*clock, READ_TIMEOUT, self.view.refresh(&*store, &*clock)).await?;
+        self.listener.hear(&self.view, refreshed.at);
+        self.check_era();
+        if refreshed.changed || self.planned.is_none() {
+            self.note_members(refreshed.at);
+            let facts = self.facts();
+            let plan = Plan::compute(&facts);
+            self.planned = Some((facts, plan));
+        }
+        self.end_the_silent().await?;
+        self.thaw_if_due().await?;
+        if self.session.is_none() && !self.leaving {
+            return self.join().await;
+        }
+        self.tell_about_myself().await?;
+        self.compare_with_view();
+        self.obey_plan();
+        self.give_back().await?;
+        self.take_free().await
+    }
+
+    /// The facts as the view has them, with what we know better about ourselves.
+    fn facts(&self) -> Facts {
+        let mut facts = self.view.facts(self.settings.budget);
+        let me = self.session.as_ref().map(|session| session.id());
+        if let Some(member) = facts.members.iter_mut().find(|member| Some(&member.id) == me) {
+            member.leaving = self.leaving;
+        }
+        facts
+    }
+
+    /// An era we do not know means that the store may have forgotten us: the heartbeat finds out at once.
+    fn check_era(&self) {
+        if let (Some(session), Some(era)) = (&self.session, self.view.era())
+            && session.era() != era.nonce
+        {
+            session.hurry();
+        }
+    }
+
+    fn note_members(&mut self, at: Moment) {
+        let living = self.view.sessions().values().filter(|session| !session.ended);
+        let ids: Vec<MemberId> = living.map(|session| session.id.clone()).collect();
+        if ids != self.member_ids {
+            self.member_ids = ids;
+            self.members_changed_at = at;
+        }
+    }
+
+    /// The present facts and plan, without borrowing the rest of the member.
+    pub(super) fn take_plan(&mut self) -> Option<(Facts, Plan)> {
+        self.planned.take()
+    }
+
+    /// The session, if it may still be acted upon.
+    pub(super) fn live_session(&self) -> Option<Arc<Session>> {
+        self.session.clone().filter(|session| session.is_trusted())
+    }
+
+    async fn join(&mut self) -> Result<bool, StoreError> {
+        if !self.tenures.is_empty() || self.view.era().is_none_or(|era| era.frozen) {
+            return Ok(false);
+        }
+        self.flaps = self.count_flaps();
+        let open = OpenSession {
+            pool: self.pool.clone(),
+            id: (self.identity.generate)(),
+            ttl: self.settings.ttl,
+            profile: self.profile_at(false).await?,
+        };
+        let sent = self.clock.now();
+        let Answer::Done(era) = call(&*self.clock, &self.settings, self.store.open(&open)).await? else {
+            return Ok(false);
+        };
+        let id = open.id.clone();
+        let clock = Arc::clone(&self.clock);
+        let session = Arc::new(Session::opened(open, era, sent, self.settings.margin, clock));
+        self.recorder.note(&id, Event::Joined).ttl(self.settings.ttl).until(session.trusted_until()).write();
+        let heartbeat = Heartbeat {
+            session: Arc::clone(&session),
+            store: Arc::clone(&self.store),
+            clock: Arc::clone(&self.clock),
+            settings: self.settings.clone(),
+            recorder: self.recorder.clone(),
+            notices: self.notices.0.clone(),
+        };
+        tokio::spawn(heartbeat.run());
+        tokio::spawn(guard(Arc::clone(&session), Arc::clone(&self.clock), self.settings.clone()));
+        self.joined_at = sent;
+        self.session = Some(session);
+        self.planned = None;
+        Ok(true)
+    }
+
+    /// How often this name has come back while its last tombstone was still there.
+    fn count_flaps(&self) -> u32 {
+        let before = self.view.sessions().values().filter(|session| session.ended);
+        let mine = before.filter(|session| session.profile.name == self.identity.name);
+        mine.map(|session| session.profile.flaps + 1).max().unwrap_or(0)
+    }
+
+    /// How long work is not moved here: a moment, and longer for a name that keeps coming and going.
+    fn settle(&self) -> Duration {
+        let damped = self.flaps.saturating_sub(FLAPS_FREE).min(5);
+        self.settings.settle * (1 << damped)
+    }
+
+    /// What this member says about itself, its listing published first.
+    async fn profile_at(&mut self, settled: bool) -> Result<Profile, StoreError> {
+        let listing = self.listing.as_mut().map(|listing| Arc::clone(&listing.borrow_and_update()));
+        let listing = match listing {
+            Some(listing) => {
+                let id = listing.id();
+                if self.published.as_ref() != Some(&id) {
+                    let publish = self.store.publish(&self.pool, &id, &listing);
+                    call(&*self.clock, &self.settings, publish).await?;
+                    self.published = Some(id.clone());
+                }
+                Some(id)
+            }
+            None => None,
+        };
+        Ok(Profile {
+            name: self.identity.name.clone(),
+            capacity: self.identity.capacity,
+            labels: self.identity.labels.clone(),
+            ready: *self.identity.ready.borrow(),
+            settled,
+            leaving: self.leaving,
+            listing,
+            plan_version: plan::VERSION,
+            flaps: self.flaps,
+        })
+    }
+
+    /// Publishes what changed about this member.
+    async fn tell_about_myself(&mut self) -> Result<(), StoreError> {
+        let Some(session) = self.live_session() else { return Ok(()) };
+        let now = self.clock.now();
+        let settled = now >= self.joined_at.after(self.settle());
+        if now >= self.joined_at.after(self.settle() * 20) {
+            self.flaps = 0;
+        }
+        let profile = self.profile_at(settled).await?;
+        if profile == session.profile() {
+            return Ok(());
+        }
+        let sent = session.sending();
+        let described = self.store.describe(session.id(), sent.pulse, &profile);
+        if let Answer::Done(()) = call(&*self.clock, &self.settings, described).await? {
+            session.confirm(sent);
+            session.set_profile(profile);
+        }
+        Ok(())
+    }
+
+    /// Any live member ends a silent session, whether or not it wants the work; the best ranked first.
+    async fn end_the_silent(&mut self) -> Result<(), StoreError> {
+        let now = self.clock.now();
+        let Some(era) = self.view.era().filter(|era| !era.frozen) else { return Ok(()) };
+        let me = self.session.as_ref().map(|session| session.id().clone());
+        for (silent, heard, due) in self.listener.silent(now) {
+            if Some(&silent) == me.as_ref() || now < due.after(self.stagger_for(&silent)) {
+                continue;
+            }
+            let verdict = self.store.end_silent(&silent, heard, era.nonce);
+            match call(&*self.clock, &self.settings, verdict).await? {
+                EndSilent::Ended => {
+                    let writer = me.as_ref().unwrap_or(&silent);
+                    let note = self.recorder.note(writer, Event::Expired);
+                    note.other(&silent).reason(Reason::TtlExpiry).write();
+                }
+                // Not an end: what it held is an orphan now, and is heard as one.
+                EndSilent::Absent => self.view.lose_session(&silent),
+                EndSilent::Alive(_) | EndSilent::Frozen(_) => {}
+            }
+            self.planned = None;
+        }
+        for (holder, term) in self.listener.orphans(now) {
+            let freed = self.store.free_orphan(&self.pool, &holder, &term, era.nonce);
+            let _ = call(&*self.clock, &self.settings, freed).await?;
+        }
+        let old = self.settings.ttl * TOMBSTONE_TTLS;
+        for ended in self.listener.ended_for(now, old) {
+            call(&*self.clock, &self.settings, self.store.collect(&ended)).await?;
+            call(&*self.clock, &self.settings, self.store.collect_listings(&self.pool)).await?;
+        }
+        Ok(())
+    }
+
+    fn stagger_for(&self, subject: &MemberId) -> Duration {
+        let Some(session) = &self.session else { return STAGGER_MAX };
+        self.patience_for(subject.as_str(), session.id())
+    }
+
+    /// How long this member waits for those that are preferred to it.
+    pub(super) fn patience_for(&self, subject: &str, me: &MemberId) -> Duration {
+        let hashes: Vec<u64> = self
+            .member_ids
+            .iter()
+            .filter(|id| id.as_str() != subject)
+            .map(|id| hash_id(id.as_str()))
+            .collect();
+        stagger(plan::rank_of(&hashes, hash_id(subject), hash_id(me.as_str())))
+    }
+
+    async fn thaw_if_due(&mut self) -> Result<(), StoreError> {
+        let Some(era) = self.view.era() else { return Ok(()) };
+        let ttl = era.ttl_max.max(self.settings.ttl);
+        if let Some(nonce) = self.listener.thawable(self.clock.now(), ttl)
+            && call(&*self.clock, &self.settings, self.store.thaw(nonce)).await? == Thawed::Thawed
+        {
+            let writer = self.session.as_ref().map_or_else(|| (self.identity.generate)(), |s| s.id().clone());
+            self.recorder.note(&writer, Event::Thawed).detail(&format!("era {nonce}")).write();
+        }
+        Ok(())
+    }
+
+    /// Once the session is over and its work has stopped, it is closed (which is quicker for the others than
+    /// silence), and a new one is opened by a later pass.
+    fn leave_what_is_over(&mut self) {
+        let Some(session) = self.session.clone().filter(|session| session.is_over()) else { return };
+        if !self.tenures.is_empty() {
+            return;
+        }
+        self.session = None;
+        self.returning.clear();
+        self.planned = None;
+        let (store, clock, settings) =
+            (Arc::clone(&self.store), Arc::clone(&self.clock), self.settings.clone());
+        tokio::spawn(async move {
+            // Not answered, silence ends it all the same.
+            let _ = call(&*clock, &settings, store.close(session.id())).await;
+        });
+    }
+
+    async fn close(&mut self) {
+        let Some(session) = self.session.take() else { return };
+        session.end(Reason::Shutdown);
+        match call(&*self.clock, &self.settings, self.store.close(session.id())).await {
+            Ok(()) => self.recorder.note(session.id(), Event::Left).reason(Reason::Shutdown).write(),
+            Err(error) => self.report(&error),
+        }
+    }
+
+    fn take_notices(&mut self) {
+        while let Ok(notice) = self.notices.1.try_recv() {
+            self.take_notice(notice);
+        }
+    }
+
+    fn take_notice(&mut self, notice: Notice) {
+        let (terms, reason, event) = match notice {
+            Notice::Revoked(terms) => (terms, Reason::Revoked, Event::Revoked),
+            Notice::Lost(terms) => (terms, Reason::Superseded, Event::Lost),
+        };
+        for term in terms {
+            self.stop_term(&term, reason, event);
+        }
+    }
+
+    /// Waits for a reason to pass again.
+    async fn wait(&mut self, hints: &mut Hints, leave: &mut watch::Receiver<bool>) {
+        let until = self.next_wake();
+        let session = self.session.clone().filter(|session| !session.is_over());
+        let over = async {
+            match session {
+                Some(session) => {
+                    let mut standing = session.standing();
+                    let _ = standing.wait_for(|standing| matches!(standing, Standing::Over(_))).await;
+                }
+                None => std::future::pending().await,
+            }
+        };
+        let listed = async {
+            match &mut self.listing {
+                Some(listing) if !self.listing_is_final => listing.changed().await.is_err(),
+                _ => std::future::pending().await,
+            }
+        };
+        let mut ended = None;
+        let mut notice = None;
+        let mut listing_is_final = self.listing_is_final;
+        tokio::select! {
+            () = self.clock.sleep_until(until) => {}
+            _ = next_hint(hints) => {}
+            work = self.ended.1.recv() => ended = work,
+            told = self.notices.1.recv() => notice = told,
+            _ = leave.changed(), if !self.leaving => {}
+            _ = self.identity.ready.changed() => {}
+            () = over => {}
+            last = listed => listing_is_final = last,
+        }
+        self.listing_is_final = listing_is_final;
+        if let Some(ended) = ended {
+            self.end_tenure(&ended);
+        }
+        if let Some(notice) = notice {
+            self.take_notice(notice);
+        }
+    }
+
+    fn next_wake(&self) -> Moment {
+        let now = self.clock.now();
+        let ttl = self.view.era().map_or(self.settings.ttl, |era| era.ttl_max.max(self.settings.ttl));
+        // What is overdue waits for its rank, not for a moment that has passed.
+        let due = self.listener.next_due(ttl).map(|due| due.max(now.after(STAGGER / 4)));
+        let settled = Some(self.joined_at.after(self.settle())).filter(|at| *at > now);
+        let fallback = self.next_fallback(now);
+        [due, settled, fallback].into_iter().flatten().fold(now.after(PERIOD), Moment::min)
+    }
+
+    fn publish_status(&self) {
+        let state = match &self.session {
+            None => State::Lost,
+            Some(session) => match *session.standing().borrow() {
+                Standing::Sure => State::Held,
+                Standing::Uncertain(_) => State::Uncertain,
+                Standing::Over(_) => State::Lost,
+            },
+        };
+        let held = self.tenures.iter().map(|(resource, tenure)| (resource.clone(), tenure.lease.token()));
+        let status = Status {
+            member: self.session.as_ref().map(|session| session.id().clone()),
+            state,
+            trusted_until: self.session.as_ref().map(|session| session.trusted_until()),
+            held: held.collect(),
+            members: self.member_ids.len(),
+            frozen: self.view.era().is_some_and(|era| era.frozen),
+        };
+        self.status.send_if_modified(|old| {
+            let changed = *old != status;
+            if changed {
+                *old = status;
+            }
+            changed
+        });
+    }
+}
+
+fn stagger(rank: usize) -> Duration {
+    STAGGER.saturating_mul(u32::try_from(rank).unwrap_or(u32::MAX)).min(STAGGER_MAX)
+}
+
+async fn next_hint(hints: &mut Hints) -> Hint {
+    match std::future::poll_fn(|context| hints.as_mut().poll_next(context)).await {
+        Some(hint) => hint,
+        None => std::future::pending().await,
+    }
+}

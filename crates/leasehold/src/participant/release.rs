@@ -1,0 +1,200 @@
+//! Letting go: the work stops first, then the term goes back, with a word on who should take it next.
+//!
+//! Invariant: once a release has been sent, its term is dead to us, answer or no answer.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::call;
+use super::pass::Member;
+use super::work::Ended;
+use crate::clock::Moment;
+use crate::lease::{ResourceId, Term};
+use crate::ledger::{Event, Reason};
+use crate::plan::{DropReason, Move, MoveReason};
+use crate::store::{Answer, Offer, Release, Released, StoreError};
+
+/// After this long without trouble, work that ended by itself counts as ending for the first time.
+const REST_FORGOTTEN: Duration = Duration::from_secs(60);
+
+/// A term on its way back to the store.
+#[derive(Debug, Clone)]
+pub(super) struct Returning {
+    pub(super) term: Term,
+    pub(super) offer: Option<Offer>,
+    pub(super) reason: Reason,
+}
+
+impl Member {
+    /// Stops the work of a term that somebody else decided about.
+    pub(super) fn stop_term(&mut self, term: &Term, reason: Reason, event: Event) {
+        let Some(tenure) = self.tenures.get_mut(&term.resource) else { return };
+        if tenure.lease.token() != term.token || tenure.leaving.is_some() {
+            return;
+        }
+        tenure.leaving = Some(Returning { term: term.clone(), offer: None, reason });
+        tenure.lease.stop(reason);
+        self.recorder.note(tenure.lease.member(), event).term(term).reason(reason).write();
+    }
+
+    /// What the store says of our terms is final; what it says we hold and we do not know of goes back.
+    pub(super) fn compare_with_view(&mut self) {
+        let Some(session) = self.live_session() else { return };
+        // A frozen store, or one of another era, has nothing final to say.
+        if self.view.era().is_none_or(|era| era.frozen || era.nonce != session.era()) {
+            return;
+        }
+        let mut lost = Vec::new();
+        for (resource, tenure) in &self.tenures {
+            let lease = self.view.leases().get(resource);
+            let ours = lease.is_some_and(|lease| {
+                lease.holder.as_ref() == Some(session.id()) && lease.token == tenure.lease.token()
+            });
+            if !ours {
+                lost.push(Term { resource: resource.clone(), token: tenure.lease.token() });
+            }
+        }
+        for term in lost {
+            session.forget(&term.resource);
+            self.stop_term(&term, Reason::Superseded, Event::Lost);
+        }
+        for (resource, lease) in self.view.leases() {
+            if lease.holder.as_ref() != Some(session.id()) {
+                continue;
+            }
+            let term = Term { resource: resource.clone(), token: lease.token };
+            let known = self.tenures.get(resource).is_some_and(|tenure| tenure.lease.token() == term.token);
+            let going = self.returning.iter().any(|returning| returning.term == term);
+            if !known && !going {
+                self.returning.push(Returning { term, offer: None, reason: Reason::Unconfirmed });
+            }
+        }
+    }
+
+    /// Begins to hand off what the plan moves away from here, and to drop what nobody should hold.
+    pub(super) fn obey_plan(&mut self) {
+        let Some(session) = self.live_session() else { return };
+        let me = session.id();
+        let Some((facts, plan)) = self.take_plan() else { return };
+        let now = self.clock.now();
+        let moves: HashMap<&ResourceId, &Move> =
+            plan.moves().iter().filter(|step| step.from == *me).map(|step| (&step.resource, step)).collect();
+        for step in plan.drops().iter().filter(|step| step.from == *me) {
+            let reason = match step.reason {
+                DropReason::Paused => Reason::SessionPaused,
+                DropReason::Unlisted => Reason::SessionDeleted,
+            };
+            self.begin_release(&step.resource, reason, None);
+        }
+        for step in moves.values().filter(|step| step.now) {
+            if step.reason != MoveReason::Rebalance || self.may_rebalance(&step.resource, now) {
+                let offer = Offer { to: step.to.clone(), load: step.load };
+                self.begin_release(&step.resource, Reason::Rebalance, Some(offer));
+            }
+        }
+        if self.leaving {
+            let held: Vec<ResourceId> = self.tenures.keys().cloned().collect();
+            for resource in held {
+                let offer = moves.get(&resource).map(|step| Offer { to: step.to.clone(), load: u64::MAX });
+                self.begin_release(&resource, Reason::Shutdown, offer);
+            }
+        }
+        self.planned = Some((facts, plan));
+    }
+
+    /// Moves for balance wait until the view is stable and the lease was held for a while.
+    fn may_rebalance(&self, resource: &ResourceId, now: Moment) -> bool {
+        let held = self
+            .tenures
+            .get(resource)
+            .is_some_and(|tenure| now.since(tenure.granted_at) >= self.settings.hold_min);
+        held && now.since(self.members_changed_at) >= self.settings.settle / 2
+    }
+
+    fn begin_release(&mut self, resource: &ResourceId, reason: Reason, offer: Option<Offer>) {
+        let Some(tenure) = self.tenures.get_mut(resource) else { return };
+        if tenure.leaving.is_none() {
+            let term = Term { resource: resource.clone(), token: tenure.lease.token() };
+            tenure.leaving = Some(Returning { term, offer, reason });
+            tenure.lease.stop(reason);
+        }
+    }
+
+    /// Takes note of work that has ended: its term goes back.
+    pub(super) fn take_ended(&mut self) {
+        while let Ok(ended) = self.ended.1.try_recv() {
+            self.end_tenure(&ended);
+        }
+    }
+
+    pub(super) fn end_tenure(&mut self, ended: &Ended) {
+        let Some(tenure) = self.tenures.remove(&ended.term.resource) else { return };
+        let by_itself = || Returning {
+            term: ended.term.clone(),
+            offer: None,
+            reason: ended.told.unwrap_or(Reason::Voluntary),
+        };
+        if ended.told.is_none() {
+            self.rest(&ended.term.resource, tenure.granted_at);
+        }
+        let Some(session) = &self.session else { return };
+        session.forget(&ended.term.resource);
+        if session.is_over() {
+            let reason = ended.told.unwrap_or(Reason::TtlExpiry);
+            self.recorder.note(session.id(), Event::Lost).term(&ended.term).reason(reason).write();
+        } else {
+            self.returning.push(tenure.leaving.unwrap_or_else(by_itself));
+        }
+        self.planned = None;
+    }
+
+    /// Work that ended by itself is left to the others for a while, longer each time it ends quickly.
+    fn rest(&mut self, resource: &ResourceId, granted_at: Moment) {
+        let now = self.clock.now();
+        self.resting.retain(|_, (until, _)| now.since(*until) < REST_FORGOTTEN);
+        let quick = now.since(granted_at) < REST_FORGOTTEN;
+        let times = self.resting.get(resource).filter(|_| quick).map_or(0, |(_, times)| *times);
+        let until = now.after(Duration::from_secs(1) * (1 << times.min(5)));
+        self.resting.insert(resource.clone(), (until, times + 1));
+    }
+
+    /// Sends the terms whose work has stopped back to the store, until it has answered.
+    pub(super) async fn give_back(&mut self) -> Result<(), StoreError> {
+        let batch_max = self.store.capabilities().batch_max;
+        while let Some(session) = self.live_session().filter(|_| !self.returning.is_empty()) {
+            let batch: Vec<Returning> = self.returning.iter().take(batch_max).cloned().collect();
+            let terms: Vec<Release> =
+                batch.iter().map(|r| Release { term: r.term.clone(), offer: r.offer.clone() }).collect();
+            let sent = session.sending();
+            let store = Arc::clone(&self.store);
+            let released = store.release(session.id(), sent.pulse, &terms);
+            match call(&*self.clock, &self.settings, released).await? {
+                Answer::Done(outcomes) => {
+                    session.confirm(sent);
+                    self.returning.drain(..batch.len());
+                    for (returning, outcome) in batch.iter().zip(outcomes) {
+                        if outcome == Released::Freed {
+                            self.note_release(&session, returning);
+                        }
+                    }
+                }
+                Answer::Gone => {
+                    session.end(Reason::Superseded);
+                    return Ok(());
+                }
+                Answer::Frozen(_) => return Ok(()),
+            }
+        }
+        Ok(())
+    }
+
+    fn note_release(&self, session: &super::session::Session, returning: &Returning) {
+        let note =
+            self.recorder.note(session.id(), Event::Released).term(&returning.term).reason(returning.reason);
+        match &returning.offer {
+            Some(offer) => note.other(&offer.to).write(),
+            None => note.write(),
+        }
+    }
+}

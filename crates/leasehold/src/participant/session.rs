@@ -1,0 +1,250 @@
+//! A member's standing in a pool: its beat numbers, what it holds, and how long it may trust itself.
+//!
+//! Invariant: `trusted_until` is the moment *before* the last confirmed call was sent, plus the TTL, less the
+//! margin. It is moved by confirmed answers only, and once it has passed, or the store has said so, the session
+//! is over and stays over.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+
+use crate::clock::{Clock, Moment};
+use crate::lease::{BeatNumber, MemberId, Nonce, ResourceId, Term, Token};
+use crate::ledger::Reason;
+use crate::store::{OpenSession, Profile, Pulse};
+
+/// How sure a session is of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// The last heartbeat was confirmed.
+    Sure,
+    /// A heartbeat went unconfirmed at this moment; trust still runs.
+    Uncertain(Moment),
+    /// Trust ended, or the store said so. Final.
+    Over(Reason),
+}
+
+#[derive(Debug)]
+pub(crate) struct Session {
+    open: OpenSession,
+    clock: Arc<dyn Clock>,
+    margin: Duration,
+    next: AtomicU64,
+    known: Mutex<Known>,
+    standing: watch::Sender<Standing>,
+    hurry: Notify,
+}
+
+#[derive(Debug)]
+struct Known {
+    era: Nonce,
+    /// Set while a reassertion under `era` has not been answered: until then nothing extends trust.
+    reasserting: bool,
+    confirmed: BeatNumber,
+    trusted_until: Moment,
+    /// The terms that are ours to reassert: granted, not lost, and no release of them was sent.
+    terms: BTreeMap<ResourceId, Token>,
+    profile: Profile,
+}
+
+/// A call on its way to the store: what it carries and when it was sent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sent {
+    pub(crate) pulse: Pulse,
+    pub(crate) at: Moment,
+}
+
+impl Session {
+    /// A session that `open` confirmed; `sent` was read before the call.
+    pub(crate) fn opened(
+        open: OpenSession,
+        era: Nonce,
+        sent: Moment,
+        margin: Duration,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        let known = Known {
+            era,
+            reasserting: false,
+            confirmed: BeatNumber(0),
+            trusted_until: sent.after(open.ttl).before(margin),
+            terms: BTreeMap::new(),
+            profile: open.profile.clone(),
+        };
+        let standing = watch::Sender::new(Standing::Sure);
+        Self {
+            open,
+            clock,
+            margin,
+            next: AtomicU64::new(1),
+            known: Mutex::new(known),
+            standing,
+            hurry: Notify::new(),
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn id(&self) -> &MemberId {
+        &self.open.id
+    }
+
+    pub(crate) fn ttl(&self) -> Duration {
+        self.open.ttl
+    }
+
+    pub(crate) fn era(&self) -> Nonce {
+        self.known().era
+    }
+
+    /// Asks the heartbeat not to wait for its turn.
+    pub(crate) fn hurry(&self) {
+        self.hurry.notify_one();
+    }
+
+    /// Ends when the heartbeat should not wait for its turn.
+    pub(crate) async fn hurried(&self) {
+        self.hurry.notified().await;
+    }
+
+    pub(crate) fn profile(&self) -> Profile {
+        self.known().profile.clone()
+    }
+
+    pub(crate) fn set_profile(&self, profile: Profile) {
+        self.known().profile = profile;
+    }
+
+    pub(crate) fn trusted_until(&self) -> Moment {
+        self.known().trusted_until
+    }
+
+    pub(crate) fn is_trusted(&self) -> bool {
+        !self.is_over() && self.clock.now() < self.trusted_until()
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(*self.standing.borrow(), Standing::Over(_))
+    }
+
+    pub(crate) fn standing(&self) -> watch::Receiver<Standing> {
+        self.standing.subscribe()
+    }
+
+    /// Marks the next call. The clock is read here, before anything is sent.
+    pub(crate) fn sending(&self) -> Sent {
+        let at = self.clock.now();
+        let number = BeatNumber(self.next.fetch_add(1, Ordering::SeqCst));
+        let known = self.known();
+        Sent { pulse: Pulse { era: known.era, number, confirmed: known.confirmed }, at }
+    }
+
+    /// A call was confirmed: trust runs from before it was sent. Answers whether the answer still counts: one
+    /// from another era, or one that arrives after trust has ended, does not.
+    pub(crate) fn confirm(&self, sent: Sent) -> bool {
+        self.confirm_and(sent, |_| ())
+    }
+
+    /// The same, and in the same step takes over the terms the call was granted.
+    pub(crate) fn confirm_grants(&self, sent: Sent, granted: &[Term]) -> bool {
+        self.confirm_and(sent, |known| {
+            known.terms.extend(granted.iter().map(|term| (term.resource.clone(), term.token)));
+        })
+    }
+
+    fn confirm_and(&self, sent: Sent, then: impl FnOnce(&mut Known)) -> bool {
+        if self.is_over() {
+            return false;
+        }
+        let mut known = self.known();
+        // Invariant: trust that has lapsed is never revived, however good the news that arrives late.
+        if self.clock.now() >= known.trusted_until {
+            drop(known);
+            self.end(Reason::TtlExpiry);
+            return false;
+        }
+        if known.era != sent.pulse.era || known.reasserting {
+            return false;
+        }
+        known.confirmed = known.confirmed.max(sent.pulse.number);
+        known.trusted_until = known.trusted_until.max(sent.at.after(self.open.ttl).before(self.margin));
+        then(&mut known);
+        drop(known);
+        self.become_standing(Standing::Sure);
+        true
+    }
+
+    /// The store is frozen under `nonce`: from here on only answers of that era count. Gives what to reassert,
+    /// unless trust has lapsed.
+    pub(crate) fn begin_reassert(&self, nonce: Nonce) -> Option<(OpenSession, Vec<Term>)> {
+        if !self.is_trusted() {
+            self.end(Reason::TtlExpiry);
+            return None;
+        }
+        let mut known = self.known();
+        known.era = nonce;
+        known.reasserting = true;
+        let term =
+            |(resource, token): (&ResourceId, &Token)| Term { resource: resource.clone(), token: *token };
+        let open = OpenSession { profile: known.profile.clone(), ..self.open.clone() };
+        Some((open, known.terms.iter().map(term).collect()))
+    }
+
+    /// The nonce of a reassertion that has not been answered yet.
+    pub(crate) fn reasserting(&self) -> Option<Nonce> {
+        let known = self.known();
+        known.reasserting.then_some(known.era)
+    }
+
+    /// A reassertion was answered; the lost terms are no longer ours.
+    pub(crate) fn reasserted(&self, sent: Sent, lost: &[Term]) -> bool {
+        {
+            let mut known = self.known();
+            if known.era != sent.pulse.era {
+                return false;
+            }
+            known.reasserting = false;
+            for term in lost {
+                known.terms.remove(&term.resource);
+            }
+        }
+        self.confirm(sent)
+    }
+
+    /// A term is dead to us: lost, or about to be released.
+    pub(crate) fn forget(&self, resource: &ResourceId) {
+        self.known().terms.remove(resource);
+    }
+
+    /// A heartbeat went unconfirmed.
+    pub(crate) fn doubt(&self) {
+        let now = self.clock.now();
+        self.standing.send_if_modified(|standing| {
+            let sure = *standing == Standing::Sure;
+            if sure {
+                *standing = Standing::Uncertain(now);
+            }
+            sure
+        });
+    }
+
+    /// The session is over, for good.
+    pub(crate) fn end(&self, reason: Reason) {
+        self.become_standing(Standing::Over(reason));
+    }
+
+    fn become_standing(&self, new: Standing) {
+        self.standing.send_if_modified(|standing| {
+            let change = *standing != new && !matches!(standing, Standing::Over(_));
+            if change {
+                *standing = new;
+            }
+            change
+        });
+    }
+}

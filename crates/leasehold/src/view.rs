@@ -1,0 +1,311 @@
+//! What a reader knows of a pool: sessions, leases, marks, resources, and the era they were read in.
+//!
+//! Views may be late or differ between members; that costs time, never safety, because the store decides every
+//! race.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock::{Clock, Moment};
+use crate::lease::{MemberId, Pool, ResourceId};
+use crate::plan::{self, Facts};
+use crate::store::{
+    Changed, Cursor, Declared, Era, LeaseRecord, Listing, ListingId, Mark, MarkKind, SessionRecord, Store,
+    StoreError,
+};
+
+/// How often everything is read again, to find what changes lost.
+const WHOLE_EVERY: Duration = Duration::from_secs(60);
+/// How often a refresh begins again because the era changed under it.
+const TRIES_MAX: usize = 4;
+
+/// A pool as a reader knows it.
+#[derive(Debug)]
+pub struct View {
+    pool: Pool,
+    era: Option<Era>,
+    sessions: BTreeMap<MemberId, SessionRecord>,
+    leases: BTreeMap<ResourceId, LeaseRecord>,
+    marks: BTreeMap<(MarkKind, String), Mark>,
+    declared: BTreeMap<ResourceId, Declared>,
+    listings: HashMap<ListingId, Arc<Listing>>,
+    cursors: Cursors,
+    whole_at: Moment,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Cursors {
+    leases: Cursor,
+    sessions: Cursor,
+    marks: Cursor,
+    declared: Cursor,
+}
+
+impl Cursors {
+    const START: Self = Self {
+        leases: Cursor::START,
+        sessions: Cursor::START,
+        marks: Cursor::START,
+        declared: Cursor::START,
+    };
+}
+
+/// What one refresh brought.
+#[derive(Debug, Clone, Copy)]
+pub struct Refreshed {
+    /// Read after the last answer arrived.
+    pub at: Moment,
+    /// Whether anything but beats changed.
+    pub changed: bool,
+}
+
+impl View {
+    /// A view that has seen nothing yet.
+    #[must_use]
+    pub fn new(pool: Pool) -> Self {
+        Self {
+            pool,
+            era: None,
+            sessions: BTreeMap::new(),
+            leases: BTreeMap::new(),
+            marks: BTreeMap::new(),
+            declared: BTreeMap::new(),
+            listings: HashMap::new(),
+            cursors: Cursors::START,
+            whole_at: Moment::default(),
+        }
+    }
+
+    /// The era of the last refresh.
+    #[must_use]
+    pub fn era(&self) -> Option<Era> {
+        self.era
+    }
+
+    /// Every session the store told of, ended ones included.
+    #[must_use]
+    pub fn sessions(&self) -> &BTreeMap<MemberId, SessionRecord> {
+        &self.sessions
+    }
+
+    /// Every lease the store told of, free ones included.
+    #[must_use]
+    pub fn leases(&self) -> &BTreeMap<ResourceId, LeaseRecord> {
+        &self.leases
+    }
+
+    /// Operators' marks that are in force.
+    pub fn marks(&self) -> impl Iterator<Item = &Mark> {
+        self.marks.values().filter(|mark| mark.value.is_some())
+    }
+
+    /// The mark of this kind on this subject, if it is in force.
+    #[must_use]
+    pub fn mark(&self, kind: MarkKind, subject: &str) -> Option<&Mark> {
+        self.marks.get(&(kind, subject.to_owned())).filter(|mark| mark.value.is_some())
+    }
+
+    /// Who holds a resource: the session named by its lease, if that one has no tombstone.
+    #[must_use]
+    pub fn holder(&self, resource: &ResourceId) -> Option<&MemberId> {
+        let holder = self.leases.get(resource)?.holder.as_ref()?;
+        let ended = self.sessions.get(holder).is_some_and(|session| session.ended);
+        (!ended).then_some(holder)
+    }
+
+    /// The store no longer has this session's record, not even as a tombstone.
+    pub(crate) fn lose_session(&mut self, session: &MemberId) {
+        self.sessions.remove(session);
+    }
+
+    /// Reads what changed since the last refresh, and now and then everything.
+    ///
+    /// # Errors
+    /// The store did not answer; what was known stays known.
+    pub async fn refresh(&mut self, store: &dyn Store, clock: &dyn Clock) -> Result<Refreshed, StoreError> {
+        let mut changed = false;
+        if clock.now().since(self.whole_at) > WHOLE_EVERY {
+            self.forget();
+            self.whole_at = clock.now();
+            changed = true;
+        }
+        for _ in 0..TRIES_MAX {
+            if let Some(moved) = self.read(store).await? {
+                changed |= moved;
+                let at = clock.now();
+                changed |= self.fetch_listings(store).await?;
+                return Ok(Refreshed { at, changed });
+            }
+            changed = true;
+            self.forget();
+        }
+        Err(StoreError::unavailable(
+            "the store's era keeps changing; is something restoring it again and again?",
+        ))
+    }
+
+    fn forget(&mut self) {
+        *self = Self {
+            era: self.era,
+            listings: std::mem::take(&mut self.listings),
+            whole_at: self.whole_at,
+            ..Self::new(self.pool.clone())
+        };
+    }
+
+    /// `None` if the era is another than before: what is known must be read anew.
+    async fn read(&mut self, store: &dyn Store) -> Result<Option<bool>, StoreError> {
+        let pool = self.pool.clone();
+        // Leases before sessions: whoever holds a lease that was read has a session that is read after it.
+        let leases = store.leases(&pool, self.cursors.leases).await?;
+        let sessions = store.sessions(&pool, self.cursors.sessions).await?;
+        let marks = store.marks(&pool, self.cursors.marks).await?;
+        let declared = store.resources(&pool, self.cursors.declared).await?;
+        let known = self.era.map(|era| era.nonce);
+        self.era = Some(sessions.era);
+        let fresh = self.cursors.leases == Cursor::START;
+        if (known.is_some_and(|nonce| nonce != sessions.era.nonce) && !fresh)
+            || leases.era.nonce != sessions.era.nonce
+        {
+            return Ok(None);
+        }
+        let mut changed =
+            fresh || !leases.items.is_empty() || !marks.items.is_empty() || !declared.items.is_empty();
+        self.cursors.leases = take(leases, &mut self.leases, |lease| lease.resource.clone());
+        self.cursors.marks = take(marks, &mut self.marks, |mark| (mark.kind, mark.subject.clone()));
+        self.cursors.declared = take(declared, &mut self.declared, |declared| declared.resource.clone());
+        changed |= sessions.items.iter().any(|new| {
+            let old = self.sessions.get(&new.id);
+            old.is_none_or(|old| old.ended != new.ended || old.profile != new.profile)
+        });
+        self.cursors.sessions = take(sessions, &mut self.sessions, |session| session.id.clone());
+        Ok(Some(changed))
+    }
+
+    async fn fetch_listings(&mut self, store: &dyn Store) -> Result<bool, StoreError> {
+        let live = self.sessions.values().filter(|session| !session.ended);
+        let used: Vec<ListingId> = live.filter_map(|session| session.profile.listing.clone()).collect();
+        self.listings.retain(|id, _| used.contains(id));
+        let mut fetched = false;
+        for id in used {
+            if self.listings.contains_key(&id) {
+                continue;
+            }
+            if let Some(listing) = store.listing(&self.pool, &id).await? {
+                self.listings.insert(id, Arc::new(listing));
+                fetched = true;
+            }
+        }
+        Ok(fetched)
+    }
+
+    /// Every resource of the pool: listed by a living member, declared, or still held.
+    #[must_use]
+    pub fn resources(&self) -> Vec<plan::Resource> {
+        let nothing: Arc<BTreeMap<String, String>> = Arc::default();
+        let mut resources: BTreeMap<ResourceId, plan::Resource> = BTreeMap::new();
+        let plain = |id: &ResourceId| plan::Resource {
+            id: id.clone(),
+            weight: 1,
+            requires: Arc::clone(&nothing),
+            declared: false,
+            listed_by: Arc::default(),
+            paused: false,
+            pinned: None,
+            holder: None,
+            offer: None,
+        };
+        for (resource, listed_by) in self.listed() {
+            resources.insert(resource.clone(), plan::Resource { listed_by, ..plain(resource) });
+        }
+        for declared in self.declared.values().filter(|declared| !declared.removed) {
+            let entry =
+                resources.entry(declared.resource.clone()).or_insert_with(|| plain(&declared.resource));
+            entry.declared = true;
+            entry.weight = declared.weight.max(1);
+            entry.requires = Arc::new(declared.requires.clone());
+        }
+        for lease in self.leases.values() {
+            match self.holder(&lease.resource) {
+                Some(holder) => {
+                    let entry =
+                        resources.entry(lease.resource.clone()).or_insert_with(|| plain(&lease.resource));
+                    entry.holder = Some(holder.clone());
+                }
+                None => {
+                    if let Some(entry) = resources.get_mut(&lease.resource) {
+                        entry.offer = lease.offer.clone();
+                    }
+                }
+            }
+        }
+        for mark in self.marks() {
+            let Some(entry) = resources.get_mut(mark.subject.as_str()) else { continue };
+            match mark.kind {
+                MarkKind::Pause => entry.paused = true,
+                MarkKind::Pin => entry.pinned = mark.value.as_deref().and_then(|name| name.parse().ok()),
+                _ => {}
+            }
+        }
+        resources.into_values().collect()
+    }
+
+    /// The listings in use, in a fixed order: their places are what the plan calls them by.
+    fn listing_order(&self) -> Vec<&ListingId> {
+        let mut order: Vec<&ListingId> = self.listings.keys().collect();
+        order.sort_unstable();
+        order
+    }
+
+    /// Every listed resource with the listings it is in.
+    fn listed(&self) -> Vec<(&ResourceId, Arc<[usize]>)> {
+        let order = self.listing_order();
+        let mut single: Vec<Arc<[usize]>> = (0..order.len()).map(|place| Arc::from([place])).collect();
+        let all: Arc<[usize]> = (0..order.len()).collect();
+        if let [only] = order.as_slice() {
+            let place = single.remove(0);
+            return self.listings[*only].ids().iter().map(|id| (id, Arc::clone(&place))).collect();
+        }
+        let mut places: BTreeMap<&ResourceId, Vec<usize>> = BTreeMap::new();
+        for (place, id) in order.iter().enumerate() {
+            for resource in self.listings[*id].ids() {
+                places.entry(resource).or_default().push(place);
+            }
+        }
+        let shared = |places: Vec<usize>| match places.as_slice() {
+            [place] => Arc::clone(&single[*place]),
+            several if several.len() == all.len() => Arc::clone(&all),
+            _ => places.into(),
+        };
+        places.into_iter().map(|(id, places)| (id, shared(places))).collect()
+    }
+
+    /// Everything the plan needs.
+    #[must_use]
+    pub fn facts(&self, budget: usize) -> Facts {
+        let order = self.listing_order();
+        let members = self.sessions.values().filter(|session| !session.ended).map(|session| {
+            let profile = &session.profile;
+            let listing = profile.listing.as_ref().and_then(|id| order.iter().position(|known| *known == id));
+            plan::Member {
+                id: session.id.clone(),
+                name: profile.name.clone(),
+                capacity: profile.capacity,
+                labels: profile.labels.clone(),
+                ready: profile.ready,
+                settled: profile.settled,
+                leaving: profile.leaving,
+                drained: self.mark(MarkKind::Drain, profile.name.as_str()).is_some(),
+                cordoned: self.mark(MarkKind::Cordon, profile.name.as_str()).is_some(),
+                listing,
+            }
+        });
+        Facts { members: members.collect(), resources: self.resources(), budget }
+    }
+}
+
+fn take<K: Ord, T>(changed: Changed<T>, into: &mut BTreeMap<K, T>, key: impl Fn(&T) -> K) -> Cursor {
+    into.extend(changed.items.into_iter().map(|item| (key(&item), item)));
+    changed.cursor
+}
