@@ -45,8 +45,11 @@ fn honour_offers(board: &mut Board<'_>) {
             continue;
         }
         let Ok(to) = board.members.binary_search_by(|member| member.id.cmp(&offer.to)) else { continue };
-        let member = to as u32;
-        if board.class(item).wanted.binary_search(&member).is_ok()
+        let (member, class) = (to as u32, board.class(item));
+        let pin_has_room = || class.wanted.iter().any(|wanted| board.has_room(*wanted, item.weight));
+        let eligible = class.wanted.binary_search(&member).is_ok()
+            || (class.able.binary_search(&member).is_ok() && !pin_has_room());
+        if eligible
             && board.has_room(member, item.weight)
             && evens_out(board.occupied[to], offer.load, item.weight)
         {
