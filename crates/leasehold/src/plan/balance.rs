@@ -10,24 +10,25 @@ use std::cmp::Reverse;
 use std::collections::VecDeque;
 
 use super::board::{Board, NOBODY, Standing};
-use super::stock::{Kind, Stock};
+use super::stock::{Hands, Kind, Stock};
 
 /// Chains are looked for among that many of the lightest weights of a donor: with many different weights
 /// there is little to gain from the others, and much to search.
 const CHAIN_WEIGHTS_MAX: usize = 8;
 
-/// Evens out: first by placing free resources elsewhere, then by moving held ones, at most `held_max` times.
+/// Evens out: first by placing elsewhere what has no place yet, then by moving held resources, at most `held_max` times.
 pub(super) fn even_out(board: &mut Board<'_>, held_max: usize) {
-    for (free_only, steps_max) in [(true, usize::MAX), (false, held_max)] {
-        if steps_max > 0 && can_improve(board, free_only) {
-            Search::new(board, free_only).run(steps_max);
+    for (loose_only, steps_max) in [(true, usize::MAX), (false, held_max)] {
+        if steps_max > 0 && can_improve(board, loose_only) {
+            Search::new(board, loose_only).run(steps_max);
         }
     }
 }
 
 /// Whether the loads leave anything to do at all, which is cheap to know.
-fn can_improve(board: &Board<'_>, free_only: bool) -> bool {
-    let movable = |at: &usize| Kind::of(&board.items[*at], board).is_some_and(|kind| kind.free || !free_only);
+fn can_improve(board: &Board<'_>, loose_only: bool) -> bool {
+    let movable =
+        |at: &usize| Kind::of(&board.items[*at], board).is_some_and(|kind| kind.is_loose() || !loose_only);
     // Resources are ordered by weight, so the last is the lightest.
     let Some(last) = (0..board.items.len()).rev().find(movable) else { return false };
     let active = || (0..board.members.len()).filter(|at| board.members[*at].ready);
@@ -47,8 +48,8 @@ struct Search<'b, 'a> {
 }
 
 impl<'b, 'a> Search<'b, 'a> {
-    fn new(board: &'b mut Board<'a>, free_only: bool) -> Self {
-        let stock = Stock::take(board, free_only);
+    fn new(board: &'b mut Board<'a>, loose_only: bool) -> Self {
+        let stock = Stock::take(board, loose_only);
         let first = stock.kinds().next().map(|kind| kind.receivers(board));
         let chains = stock.kinds().any(|kind| Some(kind.receivers(board)) != first);
         Self { stock, chains, board }
@@ -92,7 +93,7 @@ impl<'b, 'a> Search<'b, 'a> {
     /// The best single move: to the least loaded; a free resource rather than a held one; as heavy as evens out.
     fn single(&self, donor: u32) -> Option<(u64, u32, Kind)> {
         let load = self.board.load[donor as usize];
-        let mut best: Option<(u64, bool, Reverse<u64>, u32, Kind)> = None;
+        let mut best: Option<(u64, Hands, Reverse<u64>, u32, Kind)> = None;
         for kind in self.stock.kinds_at(donor) {
             for to in kind.receivers(self.board) {
                 let least = self.board.load[*to as usize];
@@ -103,7 +104,7 @@ impl<'b, 'a> Search<'b, 'a> {
                 let Some(weight) = self.stock.heaviest(donor, kind, room.min((load - least) / 2)) else {
                     continue;
                 };
-                let found = (least, !kind.free, Reverse(weight), *to, kind);
+                let found = (least, kind.hands, Reverse(weight), *to, kind);
                 if best.is_none_or(|best| found < best) {
                     best = Some(found);
                 }
@@ -113,9 +114,7 @@ impl<'b, 'a> Search<'b, 'a> {
     }
 
     fn room(&self, member: u32, kind: Kind) -> u64 {
-        let at = member as usize;
-        let used = self.board.load[at].max(if kind.free { self.board.occupied[at] } else { 0 });
-        self.board.capacity[at].saturating_sub(used)
+        if kind.is_loose() { self.board.room(member) } else { self.board.room_later(member) }
     }
 
     /// The shortest chain to the least loaded member that can be reached with resources of one weight.
@@ -125,9 +124,12 @@ impl<'b, 'a> Search<'b, 'a> {
         let mut queue = VecDeque::from([donor]);
         let mut best: Option<(u64, u32)> = None;
         while let Some(from) = queue.pop_front() {
+            // What has no place yet is taken at once: the room for it cannot come from what is still held.
+            let full = came[from as usize]
+                .is_some_and(|(_, kind)| kind.is_loose() && weight > self.room(from, kind));
             for kind in self.stock.kinds_with(from, weight) {
                 // Whoever offers this kind later reaches nobody new.
-                if tried.contains(&kind) {
+                if tried.contains(&kind) || (full && !kind.is_loose()) {
                     continue;
                 }
                 tried.push(kind);

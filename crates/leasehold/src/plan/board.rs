@@ -62,7 +62,7 @@ pub(super) struct Board<'a> {
     pub(super) held: Vec<u64>,
     /// What each member would have.
     pub(super) load: Vec<u64>,
-    /// What each member has in its hands, and the free resources it would take besides.
+    /// What each member has in its hands, and what it would get besides, free or evicted.
     pub(super) occupied: Vec<u64>,
 }
 
@@ -107,7 +107,8 @@ impl<'a> Board<'a> {
                 Fit::Evict(reason) => Standing::Evicted(reason),
                 Fit::Unlisted => Standing::Evicted(MoveReason::Ineligible),
             };
-            if item.standing == Standing::Kept {
+            // What should go counts where it is until somebody else is found for it.
+            if !matches!(item.standing, Standing::Dropped(_)) {
                 item.at = item.holder;
                 self.load[holder] += item.weight;
             }
@@ -123,28 +124,37 @@ impl<'a> Board<'a> {
         score(self.hashes[member as usize], item.hash)
     }
 
-    /// Whether the member would have room; for a free resource, whether it has room already.
-    pub(super) fn has_room(&self, member: u32, weight: u64, free: bool) -> bool {
-        let member = member as usize;
-        let used = if free { self.load[member].max(self.occupied[member]) } else { self.load[member] };
-        used.saturating_add(weight) <= self.capacity[member]
+    /// Whether the member has room for it already.
+    pub(super) fn has_room(&self, member: u32, weight: u64) -> bool {
+        weight <= self.room(member)
+    }
+
+    /// How much the member can take while it still has in its hands what should go.
+    pub(super) fn room(&self, member: u32) -> u64 {
+        let at = member as usize;
+        self.capacity[at].saturating_sub(self.load[at].max(self.occupied[at]))
+    }
+
+    /// How much the member can take once it has given away what should go.
+    pub(super) fn room_later(&self, member: u32) -> u64 {
+        self.capacity[member as usize].saturating_sub(self.load[member as usize])
     }
 
     /// Gives the resource to a member, and takes it from whomever it was planned for.
     pub(super) fn assign(&mut self, at: usize, to: u32) {
-        let item = &mut self.items[at];
-        let free = item.holder == NOBODY;
-        for (member, gains) in [(item.at, false), (to, true)] {
+        let Item { holder, weight, standing, at: before, .. } = self.items[at];
+        for (member, gains) in [(before, false), (to, true)] {
             if member == NOBODY {
                 continue;
             }
-            let change = |sum: &mut u64| *sum = if gains { *sum + item.weight } else { *sum - item.weight };
+            let change = |sum: &mut u64| *sum = if gains { *sum + weight } else { *sum - weight };
             change(&mut self.load[member as usize]);
-            if free {
+            // What its holder has in its hands is counted already.
+            if standing != Standing::Kept && member != holder {
                 change(&mut self.occupied[member as usize]);
             }
         }
-        item.at = to;
+        self.items[at].at = to;
     }
 }
 

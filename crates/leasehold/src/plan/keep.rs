@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::board::{Board, NOBODY, Standing};
+use super::board::{Board, Standing};
 use super::outcome::MoveReason;
 
 /// Marks for eviction what a member holds above its capacity, and what must make room for resources that an
@@ -37,7 +37,6 @@ pub(super) fn shed_surplus(board: &mut Board<'_>) -> Vec<u64> {
                 break;
             }
             over = over.saturating_sub(board.items[at].weight);
-            board.assign(at, NOBODY);
             board.items[at].standing = Standing::Evicted(MoveReason::Capacity);
         }
     }

@@ -1,18 +1,23 @@
 //! Who takes what has no owner, or should have another one.
 
-use super::board::{Board, Item, Standing};
+use std::cmp::Reverse;
+
+use super::board::{Board, Item, NOBODY, Standing};
 use super::eligible::{Class, Fit};
 use super::outcome::{DropReason, MoveReason, UnplaceableReason};
 use super::quota::{Vessel, fill};
 use super::rendezvous::score;
 
+/// How much a member can take.
+type Room = fn(&Board<'_>, u32) -> u64;
+
 /// Places what is free: first where its last holder meant it to go, then by preference within fair shares.
 pub(super) fn place_free(board: &mut Board<'_>) {
     honour_offers(board);
     for (class, homeless) in by_class(board, |item| item.standing == Standing::Free) {
-        let left = share_out(board, homeless, |class| &class.wanted, class, true);
+        let left = share_out(board, homeless, |class| &class.wanted, class);
         // A pin to somebody who is full does not leave the work alone.
-        let left = share_out(board, left, |class| &class.able, class, true);
+        let left = share_out(board, left, |class| &class.able, class);
         let reason = match (board.members.is_empty(), board.classes[class].able.is_empty()) {
             (true, _) => UnplaceableReason::NoMembers,
             (false, true) => UnplaceableReason::NobodyEligible,
@@ -40,9 +45,12 @@ fn honour_offers(board: &mut Board<'_>) {
             continue;
         }
         let Ok(to) = board.members.binary_search_by(|member| member.id.cmp(&offer.to)) else { continue };
-        let member = to as u32;
-        if board.class(item).wanted.binary_search(&member).is_ok()
-            && board.has_room(member, item.weight, true)
+        let (member, class) = (to as u32, board.class(item));
+        let pin_has_room = || class.wanted.iter().any(|wanted| board.has_room(*wanted, item.weight));
+        let eligible = class.wanted.binary_search(&member).is_ok()
+            || (class.able.binary_search(&member).is_ok() && !pin_has_room());
+        if eligible
+            && board.has_room(member, item.weight)
             && evens_out(board.occupied[to], offer.load, item.weight)
         {
             board.assign(at, member);
@@ -66,18 +74,17 @@ pub(super) fn place_evicted(board: &mut Board<'_>, reserved: &[u64]) {
 
 fn rehouse(board: &mut Board<'_>, homeless: impl Fn(&Item) -> bool) {
     for (class, homeless) in by_class(board, homeless) {
-        let left = share_out(board, homeless, |class| &class.settled, class, false);
-        let left = share_out(board, left, |class| &class.wanted, class, false);
+        let left = share_out(board, homeless, |class| &class.settled, class);
+        let left = share_out(board, left, |class| &class.wanted, class);
         let (pinned, left) =
             left.into_iter().partition(|at| board.items[*at].standing == Standing::Evicted(MoveReason::Pin));
-        let left = share_out(board, left, |class| &class.able, class, false);
+        let left = share_out(board, left, |class| &class.able, class);
         for at in [pinned, left].concat() {
             let item = &board.items[at];
-            let holder = item.holder;
-            if board.class(item).fits[holder as usize] == Fit::Unlisted {
+            if board.class(item).fits[item.holder as usize] == Fit::Unlisted {
+                board.assign(at, NOBODY);
                 board.items[at].standing = Standing::Dropped(DropReason::Unlisted);
             } else {
-                board.assign(at, holder);
                 board.items[at].standing = Standing::Stuck;
             }
         }
@@ -100,19 +107,22 @@ fn share_out(
     homeless: Vec<usize>,
     among: impl Fn(&Class) -> &Vec<u32>,
     class: usize,
-    free: bool,
 ) -> Vec<usize> {
+    // Only what is pinned, and safe where it is, waits for room that is yet to be made.
+    let waits = board.classes[class].pinned && homeless.iter().all(|at| board.items[*at].holder != NOBODY);
+    let room: Room =
+        if waits { |board, member| board.room_later(member) } else { |board, member| board.room(member) };
     let among = among(&board.classes[class]).clone();
     if among.is_empty() || homeless.is_empty() {
         return homeless;
     }
     let weight = homeless.iter().map(|at| board.items[*at].weight).sum();
     let lightest = homeless.iter().map(|at| board.items[*at].weight).min().unwrap_or(1);
-    let mut shares = Shares::of(board, &among, weight, lightest, free);
+    let mut shares = Shares::of(board, &among, weight, lightest, room);
     let mut left = Vec::new();
     for at in homeless {
         let item = &board.items[at];
-        match shares.preferred(board, item).or_else(|| least_loaded(board, &among, item, free)) {
+        match shares.preferred(board, item).or_else(|| least_loaded(board, &among, item, room)) {
             Some(member) => {
                 board.assign(at, member);
                 shares.close(board, member);
@@ -131,12 +141,10 @@ struct Shares {
 }
 
 impl Shares {
-    fn of(board: &Board<'_>, among: &[u32], weight: u64, lightest: u64, free: bool) -> Self {
+    fn of(board: &Board<'_>, among: &[u32], weight: u64, lightest: u64, room: Room) -> Self {
         let vessel = |member: &u32| {
             let at = *member as usize;
-            // Of its capacity, a member cannot use what is in its hands and on its way out.
-            let blocked = if free { board.occupied[at].saturating_sub(board.load[at]) } else { 0 };
-            let capacity = board.capacity[at].saturating_sub(blocked);
+            let capacity = board.load[at].saturating_add(room(board, *member));
             Vessel { load: board.load[at], capacity, hash: board.hashes[at] }
         };
         let vessels: Vec<Vessel> = among.iter().map(vessel).collect();
@@ -171,10 +179,9 @@ impl Shares {
     }
 }
 
-fn least_loaded(board: &Board<'_>, among: &[u32], item: &Item, free: bool) -> Option<u32> {
-    let room = |member: &&u32| board.has_room(**member, item.weight, free);
-    let order = |member: &&u32| {
-        (board.load[**member as usize], std::cmp::Reverse(board.score(**member, item)), **member)
-    };
-    among.iter().filter(room).min_by_key(order).copied()
+fn least_loaded(board: &Board<'_>, among: &[u32], item: &Item, room: Room) -> Option<u32> {
+    let fits = |member: &&u32| item.weight <= room(board, **member);
+    let order =
+        |member: &&u32| (board.load[**member as usize], Reverse(board.score(**member, item)), **member);
+    among.iter().filter(fits).min_by_key(order).copied()
 }

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 
 use super::balance::is_rebalanced;
-use super::board::{Board, NOBODY, Standing};
+use super::board::{Board, Standing};
 use super::outcome::{Move, MoveReason};
 
 /// Puts the moves into order and cuts them off where the budget ends.
@@ -36,14 +36,11 @@ struct Sequence<'b, 'a> {
 
 impl<'b, 'a> Sequence<'b, 'a> {
     fn new(board: &'b Board<'a>, budget: usize) -> Self {
-        let (mut surely, mut perhaps) = (vec![0; board.members.len()], vec![0; board.members.len()]);
+        let (mut surely, perhaps) = (vec![0; board.members.len()], board.occupied.clone());
         let mut pending: BTreeMap<Edge, Vec<usize>> = BTreeMap::new();
         for (at, item) in board.items.iter().enumerate() {
-            if item.standing == Standing::Kept {
+            if matches!(item.standing, Standing::Kept | Standing::Stuck) {
                 surely[item.holder as usize] += item.weight;
-                perhaps[item.holder as usize] += item.weight;
-            } else if item.at != NOBODY {
-                perhaps[item.at as usize] += item.weight;
             }
             if is_rebalanced(item.standing, item.holder, item.at) {
                 pending.entry((item.holder, item.at, item.weight)).or_default().push(at);
@@ -63,11 +60,17 @@ impl<'b, 'a> Sequence<'b, 'a> {
             }
         }
         evicted.sort_unstable();
+        let mut present = self.occupied.clone();
+        for (_, at) in &evicted {
+            let item = &self.board.items[*at];
+            present[item.at as usize] -= item.weight;
+        }
         for (reason, at) in evicted {
             let item = &self.board.items[at];
-            let now = self.has_room(item.at, item.weight);
+            let to = item.at as usize;
+            let now = present[to].saturating_add(item.weight) <= self.board.capacity[to];
             if now {
-                self.occupied[item.at as usize] += item.weight;
+                present[to] += item.weight;
             }
             self.push(at, u64::MAX, reason, now);
         }

@@ -4,29 +4,49 @@ use std::collections::BTreeMap;
 
 use super::board::{Board, Item, Standing};
 
+/// How many resources are compared before the best of them are given away.
+const LOOK_AT_MAX: usize = 16_384;
+/// How many of them are kept ready for one receiver.
+const READY_MAX: usize = 256;
+
+/// In whose hands a resource is that may be given to somebody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Hands {
+    /// In nobody's; it may also go to members that have not settled yet.
+    None,
+    /// In those of somebody who should not have it.
+    Wrong,
+    /// In those of somebody who may keep it.
+    Right,
+}
+
 /// Resources that may go to the same members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Kind {
     pub(super) class: u32,
-    /// Free resources may also go to members that have not settled yet.
-    pub(super) free: bool,
+    pub(super) hands: Hands,
 }
 
 impl Kind {
     /// The kind of a resource, if the plan may give it to somebody else to even out the load.
     pub(super) fn of(item: &Item, board: &Board<'_>) -> Option<Self> {
-        let movable = match item.standing {
-            Standing::Free => true,
-            Standing::Kept => !board.members[item.holder as usize].cordoned,
-            Standing::Evicted(_) => item.at != item.holder,
-            _ => false,
+        let hands = match item.standing {
+            Standing::Free => Hands::None,
+            Standing::Evicted(_) if item.at != item.holder => Hands::Wrong,
+            Standing::Kept if !board.members[item.holder as usize].cordoned => Hands::Right,
+            _ => return None,
         };
-        movable.then_some(Self { class: item.class, free: item.standing == Standing::Free })
+        Some(Self { class: item.class, hands })
     }
 
     pub(super) fn receivers<'b>(&self, board: &'b Board<'_>) -> &'b [u32] {
         let class = &board.classes[self.class as usize];
-        if self.free { &class.wanted } else { &class.settled }
+        if self.hands == Hands::None { &class.wanted } else { &class.settled }
+    }
+
+    /// Whether it has no place yet, so that giving it to somebody else costs nothing.
+    pub(super) fn is_loose(&self) -> bool {
+        self.hands != Hands::Right
     }
 }
 
@@ -37,8 +57,41 @@ struct Shelf {
     items: Vec<u32>,
     /// How many are really there.
     count: usize,
+    /// Where to look next.
+    looked_at: usize,
     /// The next ones to give away, for each receiver, the best last.
     ready: BTreeMap<u32, Vec<(u8, u64, u32)>>,
+}
+
+impl Shelf {
+    /// Looks at some of the resources and gets the best of them ready: looking at all of them for each receiver
+    /// would make a plan that moves nearly everything take minutes.
+    fn refill(&mut self, board: &Board<'_>, from: u32, to: u32) {
+        if self.items.len() > 2 * self.count + READY_MAX {
+            self.items.retain(|at| board.items[*at as usize].at == from);
+        }
+        let start = self.looked_at % self.items.len().max(1);
+        let mut looked_at = 0;
+        let mut ready = Vec::with_capacity(self.count.min(LOOK_AT_MAX));
+        for at in self.items[start..].iter().chain(&self.items[..start]) {
+            if ready.len() == LOOK_AT_MAX {
+                break;
+            }
+            looked_at += 1;
+            let item = &board.items[*at as usize];
+            if item.at == from {
+                let moves_anyway = u8::from(item.standing != Standing::Kept || item.holder != item.at);
+                ready.push((moves_anyway, board.score(to, item), *at));
+            }
+        }
+        self.looked_at = start + looked_at;
+        if ready.len() > READY_MAX {
+            ready.select_nth_unstable_by(READY_MAX, |one, two| two.cmp(one));
+            ready.truncate(READY_MAX);
+        }
+        ready.sort_unstable();
+        self.ready.insert(to, ready);
+    }
 }
 
 /// What every member has.
@@ -49,12 +102,14 @@ pub(super) struct Stock {
 
 impl Stock {
     /// Takes stock of all resources that may be moved.
-    pub(super) fn take(board: &Board<'_>, free_only: bool) -> Self {
+    pub(super) fn take(board: &Board<'_>, loose_only: bool) -> Self {
         let mut shelves: Vec<BTreeMap<(Kind, u64), Shelf>> = Vec::new();
         shelves.resize_with(board.members.len(), BTreeMap::new);
         let mut kinds = Vec::new();
         for (at, item) in (0..).zip(&board.items) {
-            let Some(kind) = Kind::of(item, board).filter(|kind| kind.free || !free_only) else { continue };
+            let Some(kind) = Kind::of(item, board).filter(|kind| kind.is_loose() || !loose_only) else {
+                continue;
+            };
             let shelf = shelves[item.at as usize].entry((kind, item.weight)).or_default();
             if shelf.items.is_empty() {
                 kinds.push(kind);
@@ -101,8 +156,8 @@ impl Stock {
         up_to.rev().find(|(_, shelf)| shelf.count > 0).map(|((_, weight), _)| *weight)
     }
 
-    /// Takes from a shelf what the receiver is preferred for most: free resources and those that are on the move
-    /// anyway before those that would have to be moved.
+    /// Takes from a shelf what the receiver is preferred for most: resources that are on the move anyway before
+    /// those that would have to be moved.
     pub(super) fn best(
         &mut self,
         board: &Board<'_>,
@@ -112,28 +167,15 @@ impl Stock {
         weight: u64,
     ) -> Option<usize> {
         let shelf = self.shelves[from as usize].get_mut(&(kind, weight))?;
-        let Shelf { items, count, ready } = shelf;
-        let ready = ready.entry(to).or_default();
         for _ in 0..2 {
+            let ready = shelf.ready.entry(to).or_default();
             while let Some((_, _, at)) = ready.pop() {
                 if board.items[at as usize].at == from {
-                    *count -= 1;
+                    shelf.count -= 1;
                     return Some(at as usize);
                 }
             }
-            items.retain(|at| board.items[*at as usize].at == from);
-            ready.extend(items.iter().map(|at| {
-                let item = &board.items[*at as usize];
-                let moves_anyway = u8::from(item.standing != Standing::Kept || item.holder != item.at);
-                (moves_anyway, board.score(to, item), *at)
-            }));
-            // A part is enough for now: most pairs of members exchange little.
-            let part = (items.len() / 64).max(64);
-            if ready.len() > part {
-                ready.select_nth_unstable_by(part, |one, two| two.cmp(one));
-                ready.truncate(part);
-            }
-            ready.sort_unstable();
+            shelf.refill(board, from, to);
         }
         None
     }
