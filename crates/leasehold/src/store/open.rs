@@ -64,7 +64,7 @@ pub async fn open(url: &StoreUrl) -> Result<Arc<dyn Store>, StoreError> {
     match url {
         StoreUrl::Memory => Ok(Arc::new(memory::MemoryStore::new())),
         #[cfg(feature = "sqlite")]
-        StoreUrl::Sqlite(_) => unimplemented!(),
+        StoreUrl::Sqlite(path) => Ok(Arc::new(super::sqlite::SqliteStore::open(path).await?)),
         #[cfg(not(feature = "sqlite"))]
         StoreUrl::Sqlite(_) => {
             Err(StoreError::misconfigured("this build has no SQLite; enable the feature `sqlite`"))

@@ -1,0 +1,152 @@
+//! From a path to a connection on a file with our schema.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+
+use super::era::{EraRow, Remembered};
+use super::failure::Failure;
+use super::files::{self, Gate, Identity, Presence};
+use crate::lease::Nonce;
+
+/// "lhld", in the header of every file that is ours.
+const APPLICATION: i32 = 0x6c68_6c64;
+/// The schema this version reads and writes.
+const SCHEMA: i32 = 1;
+/// The longest TTL of the sessions of a file that was deleted, where nobody is left to ask: that of the
+/// longest default.
+const TTL_UNKNOWN: Duration = Duration::from_secs(60);
+
+/// The writer's connection, the file it is on, and this handle's presence beside it.
+#[derive(Debug)]
+pub(super) struct Attached {
+    pub(super) connection: Connection,
+    pub(super) identity: Identity,
+    pub(super) path: PathBuf,
+    _presence: Presence,
+}
+
+impl Attached {
+    /// Finds or creates the file that `path` names.
+    ///
+    /// A new file begins live only if this handle remembers nothing and is alone; otherwise somebody may hold
+    /// what the file that was here before said, so it begins frozen.
+    pub(super) fn to(path: &Path, remembered: Option<Remembered>) -> Result<Self, Failure> {
+        let path = files::resolve(path)?;
+        let _gate = Gate::pass(path.parent().unwrap_or(Path::new(".")));
+        let presence = Presence::announce(&path)?;
+        let before = Identity::of(&path).map_err(|error| Failure::of_io(&path, &error))?;
+        presence.part_companions(&path, before.as_ref())?;
+
+        let mut connection = connect(&path, OpenFlags::SQLITE_OPEN_CREATE).map_err(|e| of_open(&path, &e))?;
+        let first = First { remembered, alone: presence.alone() };
+        prepare(&mut connection, &path, &first)?;
+        let identity = Identity::of(&path).map_err(|error| Failure::of_io(&path, &error))?;
+        match identity {
+            Some(identity) if before.is_none_or(|before| before == identity) => {
+                presence.record(&path, &identity)?;
+                presence.settle();
+                Ok(Self { connection, identity, path, _presence: presence })
+            }
+            _ => {
+                let said = format!("cannot open {}: it is being replaced; try again", path.display());
+                Err(Failure::unavailable(said))
+            }
+        }
+    }
+}
+
+/// What decides whether a new file begins live.
+struct First {
+    remembered: Option<Remembered>,
+    alone: bool,
+}
+
+impl First {
+    fn era(&self, identity: Identity) -> EraRow {
+        let unknown = u64::try_from(TTL_UNKNOWN.as_millis()).unwrap_or(u64::MAX);
+        let (frozen, ttl_max_ms, seq) = match self.remembered {
+            Some(mine) => (true, mine.ttl_max_ms, mine.seq + 1),
+            None if self.alone => (false, 0, 1),
+            None => (true, unknown, 1),
+        };
+        EraRow { identity, nonce: Nonce::generate(), frozen, token_base: 0, ttl_max_ms, seq }
+    }
+}
+
+/// A connection as every part of the store uses it. `create` may be empty: then the file must be there.
+pub(super) fn connect(path: &Path, create: OpenFlags) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | create;
+    let mut connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_handler(Some(wait_a_little))?;
+    connection.set_prepared_statement_cache_capacity(64);
+    Ok(connection)
+}
+
+/// Many short waits rather than few long ones: whoever asks most often for the lock is not always first.
+fn wait_a_little(waited: i32) -> bool {
+    const TRIES: i32 = 1000;
+    let pause = 1 + waited.rem_euclid(3);
+    std::thread::sleep(Duration::from_millis(pause.unsigned_abs().into()));
+    waited < TRIES
+}
+
+fn of_open(path: &Path, error: &rusqlite::Error) -> Failure {
+    // SQLite says only "cannot open"; the file system knows why.
+    let found = std::fs::OpenOptions::new().append(true).open(path.parent().unwrap_or(path));
+    match found.err().map(|error| error.kind()) {
+        Some(std::io::ErrorKind::ReadOnlyFilesystem) => {
+            Failure::of_io(path, &std::io::ErrorKind::ReadOnlyFilesystem.into())
+        }
+        _ => Failure::of_sqlite(path, error),
+    }
+}
+
+fn prepare(connection: &mut Connection, path: &Path, first: &First) -> Result<(), Failure> {
+    let of = |error: rusqlite::Error| Failure::of_sqlite(path, &error);
+    // Nothing is written to a file before it is known to be ours, or nobody's.
+    let has_schema = inspect(connection, path)?;
+    if connection.is_readonly("main").map_err(of)? {
+        let said =
+            format!("cannot write {}: it is read-only; make it and its directory writable", path.display());
+        return Err(Failure::misconfigured(said));
+    }
+    connection.pragma_update(None, "journal_mode", "wal").map_err(of)?;
+    connection.pragma_update(None, "synchronous", "full").map_err(of)?;
+    connection.pragma_update(None, "journal_size_limit", 16 << 20).map_err(of)?;
+    if has_schema {
+        return Ok(());
+    }
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(of)?;
+    if !inspect(&transaction, path)? {
+        let identity = Identity::of(path).map_err(|error| Failure::of_io(path, &error))?;
+        let identity = identity.ok_or_else(|| Failure::unavailable("the new file vanished; try again"))?;
+        transaction.execute_batch(include_str!("schema.sql")).map_err(of)?;
+        first.era(identity).create(&transaction).map_err(of)?;
+        transaction.pragma_update(None, "application_id", APPLICATION).map_err(of)?;
+        transaction.pragma_update(None, "user_version", SCHEMA).map_err(of)?;
+    }
+    transaction.commit().map_err(of)
+}
+
+/// Whether the file has our schema. An empty one has none; somebody else's is refused.
+fn inspect(connection: &Connection, path: &Path) -> Result<bool, Failure> {
+    let of = |error: rusqlite::Error| Failure::of_sqlite(path, &error);
+    let number = |pragma: &str| connection.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0));
+    let application = number("application_id").map_err(of)?;
+    let version = number("user_version").map_err(of)?;
+    let tables: i64 =
+        connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(of)?;
+    let shown = path.display();
+    match (application, version) {
+        (APPLICATION, SCHEMA) => Ok(true),
+        (APPLICATION, newer) if newer > SCHEMA => {
+            Err(Failure::misconfigured(format!("{shown} was written by a newer leasehold; upgrade this one")))
+        }
+        (0, 0) if tables == 0 => Ok(false),
+        _ => Err(Failure::misconfigured(format!(
+            "{shown} is a SQLite database of another program; give another path"
+        ))),
+    }
+}

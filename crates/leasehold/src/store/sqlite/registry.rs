@@ -1,0 +1,191 @@
+//! Marks, declared resources, listings and the ledger in the file.
+
+use async_trait::async_trait;
+use rusqlite::named_params;
+
+use super::SqliteStore;
+use super::era::integer;
+use super::reader::changed;
+use super::sessions::{json, parse, unreadable};
+use super::writer::Class;
+use crate::lease::{Pool, ResourceId};
+use crate::ledger::Entry;
+use crate::store::{
+    Changed, Cursor, Declared, Listing, ListingId, Mark, MarkKind, Marked, Registry, StoreError, Version,
+};
+
+/// How many lines the ledger keeps, and how many it drops at most with one call beyond those it takes in.
+const LEDGER_MAX: i64 = 200_000;
+const LEDGER_STEP: usize = 64;
+
+#[async_trait]
+impl Registry for SqliteStore {
+    async fn marks(&self, pool: &Pool, since: Cursor) -> Result<Changed<Mark>, StoreError> {
+        let pool = pool.clone();
+        self.read(move |connection, era| {
+            changed(connection, era, include_str!("marks.sql"), (&pool, since), |row| {
+                let kind: String = row.get(0)?;
+                let kind = MarkKind::parse(&kind).ok_or(rusqlite::Error::InvalidQuery)?;
+                let version = Version(row.get(3)?);
+                Ok(Mark { kind, subject: row.get(1)?, value: row.get(2)?, version })
+            })
+        })
+        .await
+    }
+
+    async fn set_mark(
+        &self,
+        pool: &Pool,
+        kind: MarkKind,
+        subject: &str,
+        value: Option<&str>,
+        expected: Version,
+    ) -> Result<Marked, StoreError> {
+        let (pool, subject, value) = (pool.clone(), subject.to_owned(), value.map(str::to_owned));
+        self.write(Class::Durable, move |txn| {
+            let params = named_params! {":pool": pool.as_str(), ":kind": kind.as_str(), ":subject": subject};
+            let found = txn.row(include_str!("mark.sql"), params, |row| row.get::<_, u64>(0))?.unwrap_or(0);
+            if Version(found) != expected {
+                return Ok(Marked::Conflict(Version(found)));
+            }
+            let params = named_params! {
+                ":pool": pool.as_str(),
+                ":kind": kind.as_str(),
+                ":subject": subject,
+                ":value": value,
+                ":version": integer(found + 1),
+                ":seq": txn.step(),
+            };
+            txn.run(include_str!("set_mark.sql"), params)?;
+            txn.tell(&pool);
+            Ok(Marked::Set(Version(found + 1)))
+        })
+        .await
+    }
+
+    async fn resources(&self, pool: &Pool, since: Cursor) -> Result<Changed<Declared>, StoreError> {
+        let pool = pool.clone();
+        self.read(move |connection, era| {
+            changed(connection, era, include_str!("resources.sql"), (&pool, since), |row| {
+                Ok(Declared {
+                    resource: parse(row.get(0)?)?,
+                    weight: row.get(1)?,
+                    requires: serde_json::from_str(row.get_ref(2)?.as_str()?).map_err(unreadable)?,
+                    removed: row.get(3)?,
+                    version: Version(row.get(4)?),
+                })
+            })
+        })
+        .await
+    }
+
+    async fn declare(&self, pool: &Pool, declared: &Declared) -> Result<Marked, StoreError> {
+        let (pool, declared) = (pool.clone(), declared.clone());
+        self.write(Class::Durable, move |txn| {
+            let params = named_params! {":pool": pool.as_str(), ":resource": declared.resource.as_str()};
+            let found =
+                txn.row(include_str!("resource.sql"), params, |row| row.get::<_, u64>(0))?.unwrap_or(0);
+            if Version(found) != declared.version {
+                return Ok(Marked::Conflict(Version(found)));
+            }
+            let params = named_params! {
+                ":pool": pool.as_str(),
+                ":resource": declared.resource.as_str(),
+                ":weight": declared.weight,
+                ":requires": json(&declared.requires)?,
+                ":removed": declared.removed,
+                ":version": integer(found + 1),
+                ":seq": txn.step(),
+            };
+            txn.run(include_str!("declare.sql"), params)?;
+            txn.tell(&pool);
+            Ok(Marked::Set(Version(found + 1)))
+        })
+        .await
+    }
+
+    async fn publish(&self, pool: &Pool, id: &ListingId, listing: &Listing) -> Result<(), StoreError> {
+        let (pool, id, listing) = (pool.clone(), id.clone(), listing.clone());
+        self.write(Class::Durable, move |txn| {
+            let content = json(&listing)?;
+            let params = named_params! {":pool": pool.as_str(), ":id": id.0, ":content": content};
+            txn.run(include_str!("publish.sql"), params)?;
+            Ok(())
+        })
+        .await
+    }
+
+    async fn listing(&self, pool: &Pool, id: &ListingId) -> Result<Option<Listing>, StoreError> {
+        let (pool, id) = (pool.clone(), id.clone());
+        self.read(move |connection, _| {
+            use rusqlite::OptionalExtension;
+            let mut statement = connection.prepare_cached(include_str!("listing.sql"))?;
+            let found = statement.query_row(named_params! {":pool": pool.as_str(), ":id": id.0}, |row| {
+                serde_json::from_str(row.get_ref(0)?.as_str()?).map_err(unreadable)
+            });
+            Ok(found.optional()?)
+        })
+        .await
+    }
+
+    async fn collect_listings(&self, pool: &Pool) -> Result<(), StoreError> {
+        let pool = pool.clone();
+        self.write(Class::Lazy, move |txn| {
+            txn.run(include_str!("collect_listings.sql"), named_params! {":pool": pool.as_str()})?;
+            Ok(())
+        })
+        .await
+    }
+
+    async fn append(&self, pool: &Pool, entries: &[Entry]) -> Result<(), StoreError> {
+        let (pool, entries) = (pool.clone(), entries.to_vec());
+        self.write(Class::Lazy, move |txn| {
+            for entry in &entries {
+                let resource = entry.resource.as_ref().map(ResourceId::as_str);
+                let line = json(entry)?;
+                let params = named_params! {":pool": pool.as_str(), ":resource": resource, ":entry": line};
+                txn.run(include_str!("append.sql"), params)?;
+            }
+            // More than came in, so that the bound is reached again after it was lowered.
+            let step = i64::try_from(entries.len() + LEDGER_STEP).unwrap_or(i64::MAX);
+            txn.run(include_str!("prune.sql"), named_params! {":keep": LEDGER_MAX, ":step": step})?;
+            Ok(())
+        })
+        .await
+    }
+
+    async fn ledger(
+        &self,
+        pool: &Pool,
+        resource: Option<&ResourceId>,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<(u64, Entry)>, StoreError> {
+        let (pool, resource) = (pool.clone(), resource.cloned());
+        let (after, limit) = (integer(after), i64::try_from(limit).unwrap_or(i64::MAX));
+        self.read(move |connection, _| {
+            let read = |row: &rusqlite::Row<'_>| {
+                let entry = serde_json::from_str(row.get_ref(1)?.as_str()?).map_err(unreadable)?;
+                Ok((row.get(0)?, entry))
+            };
+            let pool = pool.as_str();
+            let lines = match &resource {
+                None => connection
+                    .prepare_cached(include_str!("ledger.sql"))?
+                    .query_map(named_params! {":pool": pool, ":after": after, ":limit": limit}, read)?
+                    .collect::<Result<_, _>>()?,
+                Some(resource) => connection
+                    .prepare_cached(include_str!("ledger_of_resource.sql"))?
+                    .query_map(
+                        named_params! {
+                            ":pool": pool, ":resource": resource.as_str(), ":after": after, ":limit": limit,
+                        },
+                        read,
+                    )?
+                    .collect::<Result<_, _>>()?,
+            };
+            Ok(lines)
+        })
+        .await
+    }
+}
