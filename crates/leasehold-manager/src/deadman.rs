@@ -20,7 +20,7 @@ mod handle;
 mod process;
 mod watch;
 
-pub use handle::DeadmanError;
 pub(crate) use handle::Deadman;
+pub use handle::DeadmanError;
 pub use process::deadman_main;
 pub(crate) use watch::Deadline;

@@ -39,7 +39,9 @@ impl GroupId {
     pub(crate) fn signal(self, signal: Signal) {
         match killpg(self.pid(), signal) {
             Ok(()) | Err(Errno::ESRCH) => {}
-            Err(errno) => tracing::warn!(group = self.0, %signal, %errno, "a process group could not be signalled"),
+            Err(errno) => {
+                tracing::warn!(group = self.0, %signal, %errno, "a process group could not be signalled")
+            }
         }
     }
 

@@ -133,7 +133,10 @@ mod tests {
         let waits: Vec<_> = (0..4).map(|_| policy.on_exit(quick_failure())).collect();
         assert_eq!(waits, [250, 500, 1000, 2000].map(|ms| Next::Again(Duration::from_millis(ms))));
         let quarantines: Vec<_> = (0..6).map(|_| policy.on_exit(quick_failure())).collect();
-        assert_eq!(quarantines, [60, 120, 240, 480, 600, 600].map(|s| Next::Quarantine(Duration::from_secs(s))));
+        assert_eq!(
+            quarantines,
+            [60, 120, 240, 480, 600, 600].map(|s| Next::Quarantine(Duration::from_secs(s)))
+        );
     }
 
     #[test]
@@ -177,10 +180,8 @@ mod tests {
 
     fn any_exit() -> impl Strategy<Value = Exit> {
         let how = prop_oneof![(0..3).prop_map(How::Code), (1..32).prop_map(How::Signal), Just(How::Unknown)];
-        (how, 0..20_000_u64, prop::bool::weighted(0.1)).prop_map(|(how, ran_for_ms, asked)| Exit {
-            asked,
-            ..exit(how, ran_for_ms)
-        })
+        (how, 0..20_000_u64, prop::bool::weighted(0.1))
+            .prop_map(|(how, ran_for_ms, asked)| Exit { asked, ..exit(how, ran_for_ms) })
     }
 
     proptest! {

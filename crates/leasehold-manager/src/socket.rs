@@ -188,7 +188,8 @@ async fn serve(stream: UnixStream, answer: &Answer) -> io::Result<()> {
             return Ok(());
         }
         let whole = line.len() <= LINE_MAX;
-        let reply = if whole { reply_to(&line, answer) } else { problem("the question is too long".to_owned()) };
+        let reply =
+            if whole { reply_to(&line, answer) } else { problem("the question is too long".to_owned()) };
         timeout(IDLE_MAX, stream.write_all(&reply)).await??;
         if !whole {
             return Ok(());

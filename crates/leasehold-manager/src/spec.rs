@@ -32,6 +32,13 @@ impl Spec {
         }
     }
 
+    /// One more argument.
+    #[must_use]
+    pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
+        self.args.push(arg.into());
+        self
+    }
+
     /// Sets `LEASEHOLD_POOL`.
     #[must_use]
     pub fn pool(self, pool: &str) -> Self {

@@ -55,7 +55,8 @@ fn parse(mut args: impl Iterator<Item = OsString>) -> Option<(i32, Vec<OsString>
 
 /// `Err(None)` where the supervisor is gone and nobody is left to tell.
 fn wait_for_go(parent: i32) -> Result<(), Option<String>> {
-    prctl::set_pdeathsig(Signal::SIGKILL).map_err(|errno| Some(format!("no parent-death signal: {errno}")))?;
+    prctl::set_pdeathsig(Signal::SIGKILL)
+        .map_err(|errno| Some(format!("no parent-death signal: {errno}")))?;
     // The parent may have died before the signal was set, which then never comes.
     if unistd::getppid().as_raw() != parent {
         return Err(None);
@@ -89,10 +90,14 @@ fn become_command(command: &[OsString]) -> ExitCode {
     }
     let error = Command::new(&command[0]).args(&command[1..]).exec();
     if error.kind() == io::ErrorKind::NotFound {
-        eprintln!("leasehold: cannot start {name}: {error}; check its spelling, and that it is installed and in PATH");
+        eprintln!(
+            "leasehold: cannot start {name}: {error}; check its spelling, and that it is installed and in PATH"
+        );
         ExitCode::from(NOT_FOUND)
     } else {
-        eprintln!("leasehold: cannot start {name}: {error}; check that it is a program that this user may execute");
+        eprintln!(
+            "leasehold: cannot start {name}: {error}; check that it is a program that this user may execute"
+        );
         ExitCode::from(NOT_EXECUTABLE)
     }
 }

@@ -36,7 +36,8 @@ pub fn deadman_main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Nobody may be left to read it.
-            let _ = writeln!(io::stderr(), "leasehold: the deadman failed and killed what it watched: {error}");
+            let _ =
+                writeln!(io::stderr(), "leasehold: the deadman failed and killed what it watched: {error}");
             ExitCode::FAILURE
         }
     }
@@ -60,7 +61,8 @@ impl Deadman {
     /// Returns when the input has ended.
     fn serve(&mut self) -> io::Result<()> {
         // This clock's timer fires at once after a suspend that hid the deadline; the timeout of `poll` stands still.
-        let timer = TimerFd::new(ClockId::CLOCK_BOOTTIME, TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC)?;
+        let timer =
+            TimerFd::new(ClockId::CLOCK_BOOTTIME, TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC)?;
         let input = io::stdin();
         loop {
             set(&timer, self.watch.next(clock::now()))?;

@@ -106,10 +106,8 @@ impl Watch {
         if new.term_at > old.term_at {
             self.groups.values_mut().for_each(|watched| watched.asked = false);
         }
-        self.until = Some(Deadline {
-            term_at: old.term_at.max(new.term_at),
-            kill_at: old.kill_at.max(new.kill_at),
-        });
+        self.until =
+            Some(Deadline { term_at: old.term_at.max(new.term_at), kill_at: old.kill_at.max(new.kill_at) });
     }
 
     /// The lines that tell a new deadman all of this.

@@ -55,7 +55,8 @@ fn a_group_that_is_being_stopped_is_not_asked_again_and_dies_by_the_earlier_dead
     assert_eq!(watch.next(ms(0)), Some(ms(500)));
     assert_eq!(watch.due(ms(500)), [(group(7), Due::Kill)]);
 
-    let mut late = self::watch([until(1000, 2000), Line::Watch(group(7)), Line::Stopping(group(7), ms(9000))]);
+    let mut late =
+        self::watch([until(1000, 2000), Line::Watch(group(7)), Line::Stopping(group(7), ms(9000))]);
     assert_eq!(late.due(ms(1500)), []);
     assert_eq!(late.due(ms(2000)), [(group(7), Due::Kill)]);
 }
