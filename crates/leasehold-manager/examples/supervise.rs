@@ -1,7 +1,7 @@
 //! A supervisor of one child in a few lines: `supervise TTL_MS GRACE_MS COMMAND ARGUMENTS…`
 //!
 //! It trusts itself for ever, and so moves the deadline on five times in each TTL. It says what it does on its
-//! standard output; kill or freeze it and see what becomes of the child.
+//! standard output; kill or freeze it and see what becomes of the child. `SIGTERM` makes it stop the child.
 
 #[cfg(not(target_os = "linux"))]
 fn main() {}
@@ -22,7 +22,8 @@ mod linux {
     use std::time::Duration;
 
     use leasehold::clock;
-    use leasehold_manager::{Exit, Output, Program, Spec, Supervisor};
+    use leasehold_manager::{Exit, Output, Program, Running, Spec, Supervisor};
+    use tokio::signal::unix::{self, SignalKind};
 
     #[tokio::main]
     pub(crate) async fn main() -> ExitCode {
@@ -50,16 +51,24 @@ mod linux {
         println!("deadman {}", supervisor.deadman_pid().ok_or("no deadman")?);
         println!("child {}", child.pid());
 
+        let mut end = unix::signal(SignalKind::terminate())?;
         let mut heartbeat = tokio::time::interval(ttl / 5);
         let exit = loop {
             tokio::select! {
                 exit = child.exited() => break exit,
                 error = supervisor.failed() => return Err(error.into()),
                 _ = heartbeat.tick() => extend(&supervisor, ttl, grace),
+                _ = end.recv() => break stop(&child, grace).await,
             }
         };
         supervisor.finish(Duration::from_secs(1)).await;
         Ok(exit)
+    }
+
+    async fn stop(child: &Running, grace: Duration) -> Exit {
+        let kill_at = clock::now().after(grace);
+        println!("stop-by {}", kill_at.0);
+        child.stop(kill_at).await
     }
 
     fn extend(supervisor: &Supervisor, ttl: Duration, grace: Duration) {

@@ -98,16 +98,21 @@ impl Spec {
         let mut stub = program.command(STUB);
         stub.arg(std::process::id().to_string()).arg("--").arg(&self.command).args(&self.args);
         stub.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        for (name, value) in std::env::vars_os() {
-            if is_ours_to_keep(&name, &value) {
-                stub.env_remove(name);
-            }
-        }
+        withhold_secrets(&mut stub);
         stub.envs(self.env.iter().map(|(name, value)| (name, value)));
         if let Some(dir) = &self.dir {
             stub.current_dir(dir);
         }
         stub
+    }
+}
+
+/// Keeps what names or opens a store out of the environment of `command`.
+pub(crate) fn withhold_secrets(command: &mut Command) {
+    for (name, value) in std::env::vars_os() {
+        if is_ours_to_keep(&name, &value) {
+            command.env_remove(name);
+        }
     }
 }
 

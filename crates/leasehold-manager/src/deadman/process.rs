@@ -1,22 +1,24 @@
 //! The deadman's own process: single-threaded and synchronous, so that nothing can keep it from its one duty.
 
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use leasehold::clock::{self, Moment};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl;
 use nix::sys::signal::{SigSet, Signal};
-use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use nix::unistd;
-use std::os::fd::AsFd;
 
 use super::watch::{Due, Line, Watch};
 
 /// The longest line that is still listened to.
 const LINE_MAX: usize = 256;
+/// The longest wait while something is watched.
+const NAP_MAX: Duration = Duration::from_millis(100);
 
 /// Runs the deadman until its input ends.
 ///
@@ -60,12 +62,12 @@ struct Deadman {
 impl Deadman {
     /// Returns when the input has ended.
     fn serve(&mut self) -> io::Result<()> {
-        // This clock's timer fires at once after a suspend that hid the deadline; the timeout of `poll` stands still.
+        // This clock's timer fires at once after a suspend that hid the deadline; a timeout of `poll` stands still.
         let timer =
             TimerFd::new(ClockId::CLOCK_BOOTTIME, TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC)?;
         let input = io::stdin();
         loop {
-            set(&timer, self.watch.next(clock::now()))?;
+            self.set(&timer)?;
             let mut fds = [
                 PollFd::new(input.as_fd(), PollFlags::POLLIN),
                 PollFd::new(timer.as_fd(), PollFlags::POLLIN),
@@ -112,6 +114,20 @@ impl Deadman {
         Ok(true)
     }
 
+    /// Sets the timer to what is due next. No nap is long, so that a clock that jumps is noticed.
+    fn set(&self, timer: &TimerFd) -> io::Result<()> {
+        let now = clock::now();
+        match self.watch.next(now) {
+            // A wait of nothing would disarm the timer.
+            Some(next) => {
+                let wait = next.since(now).clamp(Duration::from_nanos(1), NAP_MAX);
+                timer.set(Expiration::OneShot(wait.into()), TimerSetTimeFlags::empty())?;
+            }
+            None => timer.unset()?,
+        }
+        Ok(())
+    }
+
     fn act(&mut self, now: Moment) {
         for (group, due) in self.watch.due(now) {
             match due {
@@ -120,14 +136,4 @@ impl Deadman {
             }
         }
     }
-}
-
-fn set(timer: &TimerFd, at: Option<Moment>) -> io::Result<()> {
-    let Some(Moment(nanos)) = at else {
-        return Ok(timer.unset()?);
-    };
-    let seconds = i64::try_from(nanos / 1_000_000_000).unwrap_or(i64::MAX);
-    // Never zero, which would disarm the timer. The remainder fits.
-    let at = TimeSpec::new(seconds, ((nanos % 1_000_000_000) as i64).max(1));
-    Ok(timer.set(Expiration::OneShot(at), TimerSetTimeFlags::TFD_TIMER_ABSTIME)?)
 }

@@ -67,11 +67,14 @@ impl Supervised {
         self.said.lock().expect("a lock").clone()
     }
 
+    /// The moment that the supervisor named last after `what`.
+    fn moment(&self, what: &str) -> Option<Moment> {
+        self.said().iter().rev().find_map(|line| line.strip_prefix(what)?.parse().ok()).map(Moment)
+    }
+
     /// The deadline that the supervisor gave last.
     fn kill_at(&self) -> Moment {
-        let said = self.said();
-        let newest = said.iter().rev().find_map(|line| line.strip_prefix("until ")?.parse().ok());
-        Moment(newest.expect("a deadline"))
+        self.moment("until ").expect("a deadline")
     }
 
     fn wait_until_group_is_dead(&self) {
@@ -136,6 +139,22 @@ fn a_frozen_supervisor_lets_a_child_end_in_time_by_itself() {
     supervised.wait_until_group_is_dead();
     assert_eq!(lines(&supervised.stamps).last().map(String::as_str), Some("term"));
     assert!(last_stamp(&supervised.stamps) <= supervised.kill_at().before(GRACE).after(SLACK * 2));
+}
+
+#[test]
+fn a_supervisor_that_freezes_while_it_stops_a_child_keeps_the_earlier_deadline() {
+    let supervised = Supervised::start(STAMPS);
+    let is_asked = || lines(&supervised.stamps).contains(&"term".to_owned()).then_some(());
+    send(supervised.supervisor.id(), Signal::SIGTERM);
+    wait_for("the child is asked to end", is_asked);
+    send(supervised.supervisor.id(), Signal::SIGSTOP);
+    supervised.wait_until_group_is_dead();
+    let stop_by = supervised.moment("stop-by ").expect("a deadline");
+    assert!(last_stamp(&supervised.stamps) <= stop_by.after(SLACK));
+    assert!(
+        stop_by.after(SLACK * 2) < supervised.kill_at(),
+        "the general deadline would not have been later"
+    );
 }
 
 #[test]

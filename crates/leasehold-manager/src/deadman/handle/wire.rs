@@ -13,6 +13,7 @@ use super::{SILENCE_MAX, UNANSWERED_MAX};
 use crate::deadman::watch::{Deadline, Line};
 use crate::program::{DEADMAN, Program};
 use crate::spawner::Spawner;
+use crate::spec::withhold_secrets;
 
 /// How long a deadman may take to end after its input has ended.
 const FAREWELL_MAX: Duration = Duration::from_millis(500);
@@ -28,8 +29,9 @@ impl Wire {
     /// Starts a deadman and returns when it has heard all `lines`.
     pub(super) async fn open(spawner: &Spawner, program: &Program, lines: &[Line]) -> io::Result<Self> {
         let mut command = program.command(DEADMAN);
-        // It needs nothing of ours, and should hold neither secrets nor a mounted directory.
-        command.env_clear().current_dir("/").stdin(Stdio::piped()).stdout(Stdio::piped());
+        withhold_secrets(&mut command);
+        // It should not keep a directory from being unmounted.
+        command.current_dir("/").stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = spawner.spawn(command).await?;
         let pipes = || io::Error::other("the deadman has no pipes");
         let input = process.stdin.take().ok_or_else(pipes).and_then(ChildStdin::from_std);
