@@ -1,0 +1,26 @@
+//! The deadman: a tiny process that holds the deadline of all children, so that it is kept even when the
+//! supervisor is frozen or gone.
+//!
+//! Invariant: at its deadline every watched group is killed, and when the supervisor is gone all are killed at
+//! once. Invariant: a group is watched only while its leader is unreaped, so no other group is ever hit; the
+//! supervisor reaps a leader only after the deadman has confirmed that it forgot the group.
+//!
+//! | line to it | meaning |
+//! |---|---|
+//! | `until TERM KILL` | the deadline of all: ask them to end, then kill them. Only ever rises |
+//! | `watch GROUP` | from now on |
+//! | `stopping GROUP KILL` | the supervisor has asked this group to end and will kill it at this moment, if not earlier |
+//! | `forget GROUP` | its processes are dead or killed |
+//! | end of input | the supervisor is gone |
+//!
+//! Moments are nanoseconds of [`leasehold::clock`]. Each line is answered by `ok`, in order; anything else by
+//! `no`.
+
+mod handle;
+mod process;
+mod watch;
+
+pub(crate) use handle::Deadman;
+pub use handle::DeadmanError;
+pub use process::deadman_main;
+pub(crate) use watch::Deadline;

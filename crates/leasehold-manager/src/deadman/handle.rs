@@ -1,0 +1,266 @@
+//! The supervisor's side of the deadman: tells it what to watch and replaces it when it dies or falls silent.
+//!
+//! Invariant: if there is no deadman and none can be started, no child runs.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold::clock::{self, Moment};
+use nix::sys::signal::Signal;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::watch::{Deadline, Line, Watch};
+use crate::group::GroupId;
+use crate::program::Program;
+use crate::spawner::Spawner;
+
+mod wire;
+
+use wire::Wire;
+
+/// How often a new deadman is tried before all children are killed.
+const ATTEMPTS_MAX: usize = 3;
+/// The most lines that may be unanswered at once: their answers fit into the smallest pipe there is.
+const UNANSWERED_MAX: usize = 256;
+/// A deadman that leaves a line unanswered for so long is replaced.
+pub(super) const SILENCE_MAX: Duration = Duration::from_secs(1);
+/// How often its silence is looked at.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// Why no deadman can be had. Every child has been killed.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("the process that kills children at their deadline cannot be started, so none may run")]
+pub struct DeadmanError {
+    #[source]
+    source: Arc<io::Error>,
+}
+
+impl From<io::Error> for DeadmanError {
+    fn from(source: io::Error) -> Self {
+        Self { source: Arc::new(source) }
+    }
+}
+
+/// Whether there is a deadman.
+#[derive(Debug, Clone)]
+enum Standing {
+    Watching { pid: u32 },
+    Failed(DeadmanError),
+}
+
+#[derive(Debug)]
+struct Call {
+    line: Line,
+    heard: Option<oneshot::Sender<()>>,
+}
+
+/// A handle on the deadman, which ends with the last handle.
+#[derive(Debug, Clone)]
+pub(crate) struct Deadman {
+    calls: mpsc::UnboundedSender<Call>,
+    until: watch::Sender<Option<Deadline>>,
+    standing: watch::Receiver<Standing>,
+}
+
+impl Deadman {
+    /// Starts a deadman and the task that talks to it.
+    pub(crate) async fn start(spawner: Spawner, program: Program) -> Result<Self, DeadmanError> {
+        let wire = Wire::open(&spawner, &program, &[]).await?;
+        let (calls, queue) = mpsc::unbounded_channel();
+        let (until, newest) = watch::channel(None);
+        let (publish, standing) = watch::channel(Standing::Watching { pid: wire.pid() });
+        let talk = Talk {
+            spawner,
+            program,
+            queue,
+            newest,
+            standing: publish,
+            told: Watch::default(),
+            unanswered: VecDeque::new(),
+        };
+        tokio::spawn(talk.serve(wire));
+        Ok(Self { calls, until, standing })
+    }
+
+    /// Moves the deadline of all children on. Never waits, never moves it back.
+    pub(crate) fn extend(&self, new: Deadline) {
+        self.until.send_if_modified(|until| {
+            let old = until.unwrap_or(Deadline { term_at: Moment(0), kill_at: Moment(0) });
+            let risen =
+                Deadline { term_at: old.term_at.max(new.term_at), kill_at: old.kill_at.max(new.kill_at) };
+            until.replace(risen) != Some(risen)
+        });
+    }
+
+    /// The deadline of all children.
+    pub(crate) fn until(&self) -> Option<Deadline> {
+        *self.until.borrow()
+    }
+
+    /// Returns when the deadman watches `group`.
+    pub(crate) async fn watch(&self, group: GroupId) -> Result<(), DeadmanError> {
+        if self.tell(Line::Watch(group)).await {
+            return Ok(());
+        }
+        match &*self.standing.borrow() {
+            Standing::Failed(error) => Err(error.clone()),
+            Standing::Watching { .. } => Err(io::Error::other("the runtime is shutting down").into()),
+        }
+    }
+
+    /// Says that `group` has been asked to end and is killed at `kill_at`.
+    pub(crate) fn stopping(&self, group: GroupId, kill_at: Moment) {
+        // Without a deadman the group has been killed already.
+        let _ = self.calls.send(Call { line: Line::Stopping(group, kill_at), heard: None });
+    }
+
+    /// Returns when no deadman watches `group` any more, so that its leader may be reaped.
+    pub(crate) async fn forget(&self, group: GroupId) {
+        self.tell(Line::Forget(group)).await;
+    }
+
+    /// The process id of the present deadman.
+    pub(crate) fn pid(&self) -> Option<u32> {
+        match *self.standing.borrow() {
+            Standing::Watching { pid } => Some(pid),
+            Standing::Failed(_) => None,
+        }
+    }
+
+    /// Returns when there is no deadman and none can be started.
+    pub(crate) async fn failed(&self) -> DeadmanError {
+        let mut standing = self.standing.clone();
+        loop {
+            if let Standing::Failed(error) = &*standing.borrow_and_update() {
+                return error.clone();
+            }
+            if standing.changed().await.is_err() {
+                return io::Error::other("the runtime is shutting down").into();
+            }
+        }
+    }
+
+    /// Whether a deadman has heard `line`.
+    async fn tell(&self, line: Line) -> bool {
+        let (heard, answer) = oneshot::channel();
+        self.calls.send(Call { line, heard: Some(heard) }).is_ok() && answer.await.is_ok()
+    }
+}
+
+#[derive(Debug)]
+struct Unanswered {
+    since: Moment,
+    heard: Option<oneshot::Sender<()>>,
+}
+
+/// The task that talks to the deadman.
+struct Talk {
+    spawner: Spawner,
+    program: Program,
+    queue: mpsc::UnboundedReceiver<Call>,
+    newest: watch::Receiver<Option<Deadline>>,
+    standing: watch::Sender<Standing>,
+    /// What the deadman has been told, to tell the next one.
+    told: Watch,
+    unanswered: VecDeque<Unanswered>,
+}
+
+impl Talk {
+    async fn serve(mut self, mut wire: Wire) {
+        loop {
+            let Err(problem) = self.converse(&mut wire).await else {
+                // No handle is left, so there is no child either, and the deadman may go.
+                wire.close().await;
+                return;
+            };
+            tracing::warn!(%problem, "the deadman is gone or silent; starting another");
+            wire.discard().await;
+            wire = match self.replace().await {
+                Ok(wire) => wire,
+                Err(error) => return self.fail(error),
+            };
+            let _ = self.standing.send(Standing::Watching { pid: wire.pid() });
+        }
+    }
+
+    /// Returns `Ok` when no handle is left, and an error when the deadman must be replaced.
+    async fn converse(&mut self, wire: &mut Wire) -> io::Result<()> {
+        let mut look = tokio::time::interval(LOOK);
+        loop {
+            let may_speak = self.unanswered.len() < UNANSWERED_MAX;
+            tokio::select! {
+                biased;
+                answer = wire.answer() => {
+                    answer?;
+                    if let Some(Unanswered { heard: Some(heard), .. }) = self.unanswered.pop_front() {
+                        let _ = heard.send(());
+                    }
+                }
+                Ok(()) = self.newest.changed(), if may_speak => self.say_until(wire).await?,
+                call = self.queue.recv(), if may_speak => match call {
+                    Some(call) => {
+                        // A group is never watched under an older deadline than its `run` saw.
+                        if self.newest.has_changed().unwrap_or(false) {
+                            self.say_until(wire).await?;
+                        }
+                        self.say(wire, call).await?;
+                    }
+                    None => return Ok(()),
+                },
+                _ = look.tick() => self.check_silence()?,
+            }
+        }
+    }
+
+    async fn say_until(&mut self, wire: &mut Wire) -> io::Result<()> {
+        let newest = *self.newest.borrow_and_update();
+        match newest {
+            Some(until) => self.say(wire, Call { line: Line::Until(until), heard: None }).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn say(&mut self, wire: &mut Wire, Call { line, heard }: Call) -> io::Result<()> {
+        self.told.hear(line);
+        self.unanswered.push_back(Unanswered { since: clock::now(), heard });
+        wire.say(&[line]).await
+    }
+
+    fn check_silence(&self) -> io::Result<()> {
+        match self.unanswered.front() {
+            Some(oldest) if clock::now().since(oldest.since) > SILENCE_MAX => {
+                Err(io::Error::new(io::ErrorKind::TimedOut, "it did not answer"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A new deadman that knows all that the old one was told, answered or not.
+    async fn replace(&mut self) -> io::Result<Wire> {
+        let lines = self.told.lines();
+        let mut attempt = 1;
+        let wire = loop {
+            match Wire::open(&self.spawner, &self.program, &lines).await {
+                Ok(wire) => break wire,
+                Err(error) if attempt == ATTEMPTS_MAX => return Err(error),
+                Err(error) => tracing::warn!(%error, attempt, "a new deadman did not come up"),
+            }
+            attempt += 1;
+        };
+        for heard in self.unanswered.drain(..).filter_map(|unanswered| unanswered.heard) {
+            let _ = heard.send(());
+        }
+        Ok(wire)
+    }
+
+    /// Dropping the queue makes every later call fail, and with it every later `run`.
+    fn fail(self, error: io::Error) {
+        tracing::error!(%error, "no deadman can be started; killing every child");
+        for group in self.told.groups() {
+            group.signal(Signal::SIGKILL);
+        }
+        let _ = self.standing.send(Standing::Failed(error.into()));
+    }
+}
