@@ -168,6 +168,14 @@ id!(
     MemberId, "member id", is_plain, PLAIN
 );
 
+impl MemberName {
+    /// The host's name, made to fit.
+    #[must_use]
+    pub fn of_host() -> Self {
+        Self(host_label(&host_name()).into())
+    }
+}
+
 impl MemberId {
     /// Makes an id that no other process, start or session has: host name, nanoseconds, random suffix.
     ///

@@ -32,7 +32,7 @@ use self::pass::Member;
 use self::work::{Manner, Work};
 use crate::clock::{Clock, Moment, SystemClock};
 use crate::discover::{Fixed, Source, SourceError, follow};
-use crate::lease::{IdError, MemberId, MemberName, Pool, ResourceId, Token, host_name};
+use crate::lease::{IdError, MemberId, MemberName, Pool, ResourceId, Token};
 use crate::ledger::Recorder;
 use crate::store::{Listing, Store, StoreError};
 use crate::view::View;
@@ -257,10 +257,7 @@ impl Participant {
             Some(source) => Some(follow(source, Arc::clone(&self.clock)).await?),
             None => None,
         };
-        let name = match self.name {
-            Some(name) => name,
-            None => MemberName::new(host_name()).or_else(|_| MemberName::new("member"))?,
-        };
+        let name = self.name.unwrap_or_else(MemberName::of_host);
         let (recorder, ledger) =
             Recorder::new(self.pool.clone(), name.clone(), Arc::clone(&self.clock), Arc::clone(&self.store));
         let (ready, ready_seen) = watch::channel(true);

@@ -1,0 +1,46 @@
+//! Looking: status, show, plan, explain, events. Nothing here changes anything.
+
+mod events;
+mod plan;
+mod show;
+mod status;
+
+use std::sync::Arc;
+
+use leasehold::Pool;
+use leasehold::clock::SystemClock;
+use leasehold::lease::MemberId;
+use leasehold::store::{Store, StoreUrl, open};
+use leasehold::view::View;
+
+pub(crate) use events::events;
+pub(crate) use plan::{explain, plan};
+pub(crate) use show::show;
+pub(crate) use status::status;
+
+use crate::args::StoreArgs;
+use crate::failure::{Failure, code};
+
+/// Opens a store that is already there: a mistyped path must not create one.
+pub(crate) async fn open_existing(args: &StoreArgs) -> Result<Arc<dyn Store>, Failure> {
+    match &args.store {
+        StoreUrl::Sqlite(path) if !path.exists() => {
+            let said = format!("there is no store at {}; check the path, or start a member, which creates it", path.display());
+            Err(Failure::new(code::NO, said))
+        }
+        StoreUrl::Memory => Err(Failure::usage("memory: lives within one process; name a store that others share, as in sqlite:work.db")),
+        url => Ok(open(url).await?),
+    }
+}
+
+/// Reads a pool.
+async fn view(store: &Arc<dyn Store>, pool: &Pool) -> Result<View, Failure> {
+    let mut view = View::new(pool.clone());
+    view.refresh(&**store, &SystemClock).await?;
+    Ok(view)
+}
+
+/// A member's name for people, or its id if it is gone.
+fn name_of(view: &View, member: &MemberId) -> String {
+    view.sessions().get(member).map_or_else(|| member.to_string(), |session| session.profile.name.to_string())
+}

@@ -1,0 +1,184 @@
+//! `status`: who is there and who owns what.
+
+use std::process::ExitCode;
+
+use leasehold::Pool;
+use leasehold::plan::{Plan, Resource};
+use leasehold::store::{Grade, Mark, MarkKind, SessionRecord};
+use leasehold::view::View;
+use serde::Serialize;
+
+use super::{name_of, open_existing, view};
+use crate::args::StatusArgs;
+use crate::failure::Failure;
+use crate::print;
+
+#[derive(Serialize)]
+struct Report {
+    store: String,
+    grade: Grade,
+    pools: Vec<PoolReport>,
+}
+
+#[derive(Serialize)]
+struct PoolReport {
+    pool: Pool,
+    era: Option<String>,
+    frozen: bool,
+    members: Vec<MemberReport>,
+    resources: Vec<ResourceReport>,
+    marks: Vec<Mark>,
+}
+
+#[derive(Serialize)]
+struct MemberReport {
+    name: String,
+    member: String,
+    held: u64,
+    share: String,
+    beat: u64,
+    ttl_ms: u64,
+    state: Vec<&'static str>,
+}
+
+#[derive(Serialize)]
+struct ResourceReport {
+    resource: String,
+    owner: Option<String>,
+    member: Option<String>,
+    token: Option<u64>,
+    why: Option<String>,
+}
+
+pub(crate) async fn status(args: StatusArgs) -> Result<ExitCode, Failure> {
+    let store = open_existing(&args.store).await?;
+    let pools = match args.pool {
+        Some(pool) => vec![pool],
+        None => store.pools().await?,
+    };
+    let mut reports = Vec::new();
+    for pool in pools {
+        reports.push(report(pool.clone(), &view(&store, &pool).await?));
+    }
+    let report =
+        Report { store: args.store.store.to_string(), grade: store.capabilities().grade, pools: reports };
+    if args.json {
+        print::json(&report)?;
+    } else {
+        print::text(&lines(&report))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn report(pool: Pool, view: &View) -> PoolReport {
+    let facts = view.facts(usize::MAX);
+    let plan = Plan::compute(&facts);
+    let living = view.sessions().values().filter(|session| !session.ended);
+    let mut members: Vec<MemberReport> = living.map(|session| member_report(view, &plan, session)).collect();
+    members.sort_by(|one, two| (&one.name, &one.member).cmp(&(&two.name, &two.member)));
+    let mut resources: Vec<&Resource> = facts.resources.iter().collect();
+    resources.sort_by(|one, two| one.id.cmp(&two.id));
+    PoolReport {
+        pool,
+        era: view.era().map(|era| era.nonce.to_string()),
+        frozen: view.era().is_some_and(|era| era.frozen),
+        members,
+        resources: resources.into_iter().map(|resource| resource_report(view, &plan, resource)).collect(),
+        marks: view.marks().cloned().collect(),
+    }
+}
+
+fn member_report(view: &View, plan: &Plan, session: &SessionRecord) -> MemberReport {
+    let profile = &session.profile;
+    let marked = |kind| view.mark(kind, profile.name.as_str()).is_some();
+    let state = [
+        (!profile.ready, "not ready"),
+        (!profile.settled, "settling"),
+        (profile.leaving, "leaving"),
+        (marked(MarkKind::Drain), "drained"),
+        (marked(MarkKind::Cordon), "cordoned"),
+    ];
+    let quota = plan.quota(&session.id);
+    let share = if quota.floor == quota.ceiling {
+        quota.floor.to_string()
+    } else {
+        format!("{}-{}", quota.floor, quota.ceiling)
+    };
+    MemberReport {
+        name: profile.name.to_string(),
+        member: session.id.to_string(),
+        held: plan.load(&session.id),
+        share,
+        beat: session.beat.0,
+        ttl_ms: u64::try_from(session.ttl.as_millis()).unwrap_or(u64::MAX),
+        state: state.into_iter().filter(|(holds, _)| *holds).map(|(_, word)| word).collect(),
+    }
+}
+
+fn resource_report(view: &View, plan: &Plan, resource: &Resource) -> ResourceReport {
+    let id = &resource.id;
+    let quarantine = view.mark(MarkKind::Quarantine, id.as_str()).and_then(|mark| mark.value.clone());
+    let unowned = || {
+        let nobody = plan.unplaceable().iter().find(|unplaceable| unplaceable.resource == *id);
+        let taker = plan.placements().iter().find(|placed| placed.resource == *id);
+        match (nobody, taker) {
+            (Some(nobody), _) => nobody.reason.to_string(),
+            (None, Some(taker)) => format!("{} is to take it", name_of(view, &taker.to)),
+            (None, None) => "nobody wants it".to_owned(),
+        }
+    };
+    ResourceReport {
+        resource: id.to_string(),
+        owner: resource.holder.as_ref().map(|holder| name_of(view, holder)),
+        member: resource.holder.as_ref().map(ToString::to_string),
+        token: view.leases().get(id).map(|lease| lease.token.0),
+        why: if resource.holder.is_none() { Some(unowned()) } else { quarantine },
+    }
+}
+
+fn lines(report: &Report) -> String {
+    let mut text = format!("{}, {}\n", report.store, report.grade);
+    if report.pools.is_empty() {
+        text.push_str("no pools yet\n");
+    }
+    for pool in &report.pools {
+        text.push_str(&pool_lines(pool));
+    }
+    text
+}
+
+fn pool_lines(pool: &PoolReport) -> String {
+    let owned = pool.resources.iter().filter(|resource| resource.owner.is_some()).count();
+    let mut text = format!(
+        "\npool {}: {} members, {owned} of {} resources owned\n",
+        pool.pool,
+        pool.members.len(),
+        pool.resources.len()
+    );
+    if pool.frozen {
+        text.push_str("frozen: the store may have forgotten something; nothing changes hands until it is thawed\n");
+    }
+    let members = pool.members.iter().map(|member| {
+        let state = if member.state.is_empty() { "ok".to_owned() } else { member.state.join(", ") };
+        vec![member.name.clone(), member.held.to_string(), member.share.clone(), state, member.member.clone()]
+    });
+    let members: Vec<Vec<String>> = members.collect();
+    if !members.is_empty() {
+        text.push_str(&print::columns(&["MEMBER", "HELD", "SHARE", "STATE", "ID"], &members));
+        text.push('\n');
+    }
+    let resources = pool.resources.iter().map(|resource| {
+        let token = resource.token.map_or_else(|| "-".to_owned(), |token| token.to_string());
+        let owner = resource.owner.clone().unwrap_or_else(|| "nobody".to_owned());
+        vec![resource.resource.clone(), owner, token, resource.why.clone().unwrap_or_default()]
+    });
+    let resources: Vec<Vec<String>> = resources.collect();
+    if !resources.is_empty() {
+        text.push_str(&print::columns(&["RESOURCE", "OWNER", "TOKEN", "WHY"], &resources));
+    }
+    for mark in &pool.marks {
+        let value = mark.value.as_deref().filter(|value| !value.is_empty()).map(|value| format!(" ({value})"));
+        text.push_str(&format!("{}: {}{}\n", mark.kind.as_str(), mark.subject, value.unwrap_or_default()));
+    }
+    text
+}

@@ -1,0 +1,78 @@
+//! The one binary, `leasehold`. See `leasehold --help`.
+
+mod args;
+mod check;
+mod config;
+mod demo;
+mod failure;
+mod inspect;
+mod log;
+mod manual;
+mod operate;
+mod print;
+mod run;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, FromArgMatches};
+
+use crate::args::{Cli, Command};
+use crate::failure::Failure;
+
+fn main() -> ExitCode {
+    // Children and the deadman are this program under hidden names; they come before everything else.
+    if let Some(code) = leasehold_manager::hidden_command(std::env::args_os()) {
+        return code;
+    }
+    let args: Vec<OsString> = std::env::args_os().collect();
+    let failed = |failure: Failure| {
+        eprintln!("leasehold: {failure}");
+        ExitCode::from(failure.code)
+    };
+    let command = match config::path(&args) {
+        Some(path) => match config::apply(&path, &args, Cli::command()) {
+            Ok(command) => command,
+            Err(failure) => return failed(failure),
+        },
+        None => Cli::command(),
+    };
+    let cli = match command.try_get_matches_from(args).and_then(|matches| Cli::from_arg_matches(&matches)) {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(failure::code::USAGE));
+        }
+    };
+    match dispatch(cli.command) {
+        Ok(code) => code,
+        Err(failure) => failed(failure),
+    }
+}
+
+fn dispatch(command: Command) -> Result<ExitCode, Failure> {
+    match command {
+        Command::Check(args) => check::check(&args),
+        Command::Completions { shell } => manual::completions(shell),
+        Command::Man { directory } => manual::pages(&directory),
+        Command::DemoWork { journal } => demo::work(&journal),
+        Command::Demo(args) => demo::demo(&args),
+        Command::Run(args) => runtime()?.block_on(run::run(*args)),
+        Command::Status(args) => runtime()?.block_on(inspect::status(args)),
+        Command::Show(args) => runtime()?.block_on(inspect::show(args)),
+        Command::Plan(args) => runtime()?.block_on(inspect::plan(args)),
+        Command::Explain(args) => runtime()?.block_on(inspect::explain(args)),
+        Command::Events(args) => runtime()?.block_on(inspect::events(args)),
+        Command::Drain(args) => runtime()?.block_on(operate::drain(args)),
+        Command::Cordon(args) => runtime()?.block_on(operate::cordon(args)),
+        Command::Pin(args) => runtime()?.block_on(operate::pin(args)),
+        Command::Pause(args) => runtime()?.block_on(operate::pause(args)),
+    }
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::system("no threads can be started", &error))
+}

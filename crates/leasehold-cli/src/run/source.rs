@@ -1,0 +1,75 @@
+//! Where the resources come from, as the command line says it.
+
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use leasehold::discover::{DirectorySource, FileSource, Fixed, Source, SourceError};
+use leasehold::store::Listing;
+use tokio::io::AsyncReadExt;
+
+use crate::args::RunArgs;
+use crate::failure::Failure;
+
+/// How long a command that lists resources may take.
+const COMMAND_MAX: Duration = Duration::from_secs(10);
+/// How often it is asked again.
+const COMMAND_EVERY: Duration = Duration::from_secs(5);
+/// The most bytes it may print.
+const OUTPUT_MAX: u64 = 64 << 20;
+
+pub(super) fn of(args: &RunArgs) -> Result<Option<Arc<dyn Source>>, Failure> {
+    if !args.resources.is_empty() {
+        let listing = Listing::new(args.resources.clone())
+            .map_err(|twice| Failure::usage(format!("resource {twice} is given twice in --resources; remove one")))?;
+        return Ok(Some(Arc::new(Fixed(listing))));
+    }
+    let Some(from) = &args.from else { return Ok(None) };
+    let source: Arc<dyn Source> = match from.split_once(':') {
+        Some(("file", path)) if !path.is_empty() => Arc::new(FileSource(path.into())),
+        Some(("dir", path)) if !path.is_empty() => Arc::new(DirectorySource(path.into())),
+        Some(("cmd", line)) if !line.trim().is_empty() => Arc::new(CommandSource(line.to_owned())),
+        _ => {
+            let said = format!("--from {from:?} is no source; use file:PATH, dir:PATH or cmd:COMMAND");
+            return Err(Failure::usage(said));
+        }
+    };
+    Ok(Some(source))
+}
+
+/// A command line whose output lists one id a line.
+#[derive(Debug)]
+struct CommandSource(String);
+
+#[async_trait]
+impl Source for CommandSource {
+    async fn list(&self) -> Result<Listing, SourceError> {
+        let from = format!("cmd:{}", self.0);
+        let text = match tokio::time::timeout(COMMAND_MAX, output_of(&self.0)).await {
+            Ok(Ok(text)) => text,
+            Ok(Err(source)) => return Err(SourceError::Read { from, source }),
+            Err(_) => return Err(SourceError::Other(format!("{from} did not end within {COMMAND_MAX:?}"))),
+        };
+        Listing::parse(&text).map_err(|source| SourceError::Content { from, source })
+    }
+
+    fn period(&self) -> Option<Duration> {
+        Some(COMMAND_EVERY)
+    }
+}
+
+async fn output_of(line: &str) -> std::io::Result<String> {
+    let mut child = tokio::process::Command::new("sh")
+        .args(["-c", line])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()?;
+    let mut text = String::new();
+    if let Some(stdout) = child.stdout.take() {
+        stdout.take(OUTPUT_MAX).read_to_string(&mut text).await?;
+    }
+    let status = child.wait().await?;
+    if status.success() { Ok(text) } else { Err(std::io::Error::other(format!("it ended with {status}"))) }
+}
