@@ -18,6 +18,8 @@ fn main() -> std::process::ExitCode {
 mod linux {
     use std::error::Error;
     use std::ffi::OsString;
+    use std::fmt;
+    use std::io::{self, Write};
     use std::process::ExitCode;
     use std::time::Duration;
 
@@ -29,11 +31,11 @@ mod linux {
     pub(crate) async fn main() -> ExitCode {
         match supervise().await {
             Ok(exit) => {
-                println!("exit {}", exit.how);
+                say(format_args!("exit {}", exit.how));
                 ExitCode::SUCCESS
             }
             Err(error) => {
-                println!("error {error}");
+                say(format_args!("error {error}"));
                 ExitCode::FAILURE
             }
         }
@@ -48,8 +50,9 @@ mod linux {
         let supervisor = Supervisor::start(Program::this()?, Output::standard()?).await?;
         extend(&supervisor, ttl, grace);
         let child = supervisor.run(Spec::new(command, args).resource("work")).await?;
-        println!("deadman {}", supervisor.deadman_pid().ok_or("no deadman")?);
-        println!("child {}", child.pid());
+        let deadman = supervisor.deadman_pid().ok_or("no deadman")?;
+        say(format_args!("deadman {deadman}"));
+        say(format_args!("child {}", child.pid()));
 
         let mut end = unix::signal(SignalKind::terminate())?;
         let mut heartbeat = tokio::time::interval(ttl / 5);
@@ -67,14 +70,19 @@ mod linux {
 
     async fn stop(child: &Running, grace: Duration) -> Exit {
         let kill_at = clock::now().after(grace);
-        println!("stop-by {}", kill_at.0);
+        say(format_args!("stop-by {}", kill_at.0));
         child.stop(kill_at).await
     }
 
     fn extend(supervisor: &Supervisor, ttl: Duration, grace: Duration) {
         let kill_at = clock::now().after(ttl);
-        println!("until {}", kill_at.0);
+        say(format_args!("until {}", kill_at.0));
         supervisor.extend(kill_at.before(grace), kill_at);
+    }
+
+    /// Nobody may be listening, which is no reason to end.
+    fn say(what: fmt::Arguments<'_>) {
+        let _ = writeln!(io::stdout(), "{what}");
     }
 
     fn millis(arg: Option<OsString>) -> Result<Duration, Box<dyn Error>> {

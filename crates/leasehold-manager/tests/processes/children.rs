@@ -108,7 +108,7 @@ async fn dropping_a_child_kills_its_group() {
     let child = supervisor.run(shell(script, &path)).await.expect("a child");
     wait_for_async("a grandchild", || number_in(&path)).await;
     let group = child.pid();
-    assert_eq!(members(group).len(), 2);
+    wait_for_async("two processes", || (members(group).len() == 2).then_some(())).await;
     drop(child);
     wait_for_async("the group is dead", || members(group).is_empty().then_some(())).await;
     wait_for_async("the leader is reaped", || state_and_group(group).is_none().then_some(())).await;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use leasehold::clock::{self, Moment};
 use nix::sys::signal::Signal;
 
-use crate::support::{number_in, program, runs, secs, send, wait_for};
+use crate::support::{number_in, program, runs, secs, send, state_and_group, wait_for};
 
 fn stub(parent: u32, command: &[&str], path: &Path) -> Child {
     let mut stub = Command::new(program());
@@ -84,12 +84,18 @@ fn a_stub_whose_parent_is_killed_dies_although_its_input_stays_open() {
         .spawn()
         .expect("a shell");
     let stub = wait_for("the stub's process id", || number_in(&pid_file));
-    assert!(runs(stub));
+    wait_for("the stub waits for the word", || is_waiting(stub).then_some(()));
     send(parent.id(), Signal::SIGKILL);
     assert_eq!(parent.wait_keeping_input().signal(), Some(9));
     wait_for("the stub is dead", || (!runs(stub)).then_some(()));
     let _ = writeln!(parent.stdin.take().expect("a pipe"), "go {}", secs(60).0);
     assert!(!ran.exists());
+}
+
+/// Whether the stub sleeps as itself, and no longer as the shell that it was forked from. All it sleeps for is its input.
+fn is_waiting(stub: u32) -> bool {
+    let name = std::fs::read_to_string(format!("/proc/{stub}/comm")).unwrap_or_default();
+    name == "supervise\n" && state_and_group(stub).is_some_and(|(state, _)| state == 'S')
 }
 
 trait WaitKeepingInput {

@@ -1,9 +1,10 @@
 //! What the tests share: where the program is, what runs, and waiting for conditions.
 
+use std::fs::DirEntry;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use leasehold::clock::{self, Moment};
 use leasehold_manager::{Output, Program, Spec, Supervisor};
@@ -17,8 +18,23 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(15);
 pub(crate) fn program() -> PathBuf {
     let test = std::env::current_exe().expect("a path of this test");
     let path = test.ancestors().nth(2).expect("a target directory").join("examples/supervise");
-    assert!(path.exists(), "{} is missing; `cargo build --examples` makes it", path.display());
+    let built = path.metadata().and_then(|file| file.modified());
+    let built =
+        built.unwrap_or_else(|_| panic!("{} is missing; `cargo build --examples` makes it", path.display()));
+    // `cargo test --test` builds no examples, and an old one proves nothing about the code of today.
+    let changed = newest_change(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
+    assert!(changed <= built, "{} is out of date; `cargo build --examples` renews it", path.display());
     path
+}
+
+/// When the newest file below `directory` was last changed.
+fn newest_change(directory: &Path) -> SystemTime {
+    let entries = std::fs::read_dir(directory).expect("the sources").flatten();
+    let change = |entry: DirEntry| match entry.file_type().expect("a type").is_dir() {
+        true => newest_change(&entry.path()),
+        false => entry.metadata().and_then(|file| file.modified()).expect("a time"),
+    };
+    entries.map(change).max().unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
 pub(crate) fn secs(seconds: u64) -> Moment {
