@@ -15,45 +15,57 @@ use crate::store::{Acquired, Answer, StoreError, Wanted};
 
 /// The most resources one call asks for, so that no call keeps the others' heartbeats waiting.
 const BATCH_MAX: usize = 256;
+/// The most calls in one pass, so that what was revoked or has ended is not kept waiting.
+const BATCHES_MAX: usize = 16;
 
 impl Member {
     /// Acquires what is ours to take now. Answers whether there is more to take at once.
     pub(super) async fn take_free(&mut self) -> Result<bool, StoreError> {
         let frozen = self.view.era().is_none_or(|era| era.frozen);
-        let Some(session) = self.live_session().filter(|_| !frozen && !self.leaving) else {
-            return Ok(false);
-        };
+        let Some(session) = self.live_session().filter(|_| !frozen && !self.leaving) else { return Ok(false) };
         let Some((facts, plan)) = self.take_plan() else { return Ok(false) };
-        let mut due = self.due(&session, &facts, &plan);
-        self.planned = Some((facts, plan));
-        let more = due.len() > BATCH_MAX;
-        due.truncate(BATCH_MAX.min(self.store.capabilities().batch_max));
+        let due = self.due(&session, &facts, &plan);
         if due.is_empty() {
+            self.planned = Some((facts, plan));
             return Ok(false);
         }
+        // The plan is spent: whatever the answers, the next one starts from what the store then says.
+        let batch_max = BATCH_MAX.min(self.store.capabilities().batch_max);
+        for batch in due.chunks(batch_max).take(BATCHES_MAX) {
+            if !session.is_trusted() || !self.ask_for(&session, batch).await? {
+                break;
+            }
+        }
+        Ok(due.len() > batch_max * BATCHES_MAX)
+    }
+
+    /// Asks for one batch. Answers whether the next one may follow.
+    async fn ask_for(&mut self, session: &Arc<Session>, batch: &[ResourceId]) -> Result<bool, StoreError> {
         let token_of = |id: &ResourceId| self.view.leases().get(id).map_or(Token(0), |lease| lease.token);
         let wanted: Vec<Wanted> =
-            due.into_iter().map(|resource| Wanted { floor: token_of(&resource), resource }).collect();
+            batch.iter().map(|id| Wanted { resource: id.clone(), floor: token_of(id) }).collect();
         let sent = session.sending();
         let store = Arc::clone(&self.store);
         let acquired = store.acquire(session.id(), sent.pulse, &wanted);
-        let answer = call(&*self.clock, &self.settings, acquired).await;
-        // Whatever the answer, the next plan starts from what the store then says.
-        self.planned = None;
-        match answer {
-            Ok(Answer::Done(outcomes)) => self.take_grants(&session, sent, &wanted, outcomes),
-            Ok(Answer::Gone) => session.end(Reason::Superseded),
-            Ok(Answer::Frozen(_)) => {}
+        match call(&*self.clock, &self.settings, acquired).await {
+            Ok(Answer::Done(outcomes)) => {
+                self.take_grants(session, sent, &wanted, outcomes);
+                Ok(true)
+            }
+            Ok(Answer::Gone) => {
+                session.end(Reason::Superseded);
+                Ok(false)
+            }
+            Ok(Answer::Frozen(_)) => Ok(false),
             Err(error) => {
                 let said = crate::discover::with_causes(&error);
                 for wanted in &wanted {
                     let note = self.recorder.note(session.id(), Event::AcquireFailed);
                     note.resource(&wanted.resource).error(&said).write();
                 }
-                return Err(error);
+                Err(error)
             }
         }
-        Ok(more)
     }
 
     /// What to ask for: our placements, and free resources whose preferred taker has let its moment pass.

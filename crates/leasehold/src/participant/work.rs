@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
+use tokio::task::{JoinError, JoinHandle};
 
 use super::session::{Session, Standing};
 use crate::clock::{Clock, Moment};
@@ -196,6 +197,31 @@ pub(crate) struct Manner {
     pub(crate) aborts: bool,
 }
 
+/// Waits for work that was told to stop.
+async fn bring_to_an_end(
+    lease: &Lease,
+    mut task: JoinHandle<()>,
+    deadline: Moment,
+    aborts: bool,
+) -> Result<(), JoinError> {
+    // What stops by itself gets a moment to say so, also when this machine slept through the deadline.
+    let patience = if aborts { Duration::ZERO } else { Duration::from_secs(1) };
+    tokio::select! {
+        biased;
+        outcome = &mut task => return outcome,
+        () = async {
+            lease.inner.clock.sleep_until(deadline).await;
+            lease.inner.clock.sleep(patience).await;
+        } => {}
+    }
+    if aborts {
+        task.abort();
+    } else {
+        tracing::error!(resource = %lease.resource(), "the work has not stopped; its lease stays here until it does");
+    }
+    task.await
+}
+
 /// Runs the work of one lease until it ends, and reports.
 pub(crate) async fn tend(
     lease: Lease,
@@ -213,19 +239,7 @@ pub(crate) async fn tend(
         outcome = &mut task => (None, outcome),
         reason = lease.lost() => {
             let deadline = lease.inner.clock.now().after(manner.grace).min(lease.trusted_until());
-            let outcome = tokio::select! {
-                biased;
-                outcome = &mut task => outcome,
-                () = lease.inner.clock.sleep_until(deadline) => {
-                    if manner.aborts {
-                        task.abort();
-                    } else {
-                        tracing::error!(resource = %term.resource, "the work did not stop in time");
-                    }
-                    task.await
-                }
-            };
-            (Some(reason), outcome)
+            (Some(reason), bring_to_an_end(&lease, task, deadline, manner.aborts).await)
         }
     };
     lease.inner.closed.store(true, Ordering::SeqCst);

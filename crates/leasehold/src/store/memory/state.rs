@@ -117,7 +117,8 @@ impl LeaseState {
     /// the store has forgotten; one it had means that the caller slept through a thaw.
     fn belongs(&mut self, era: Nonce) -> bool {
         self.notice();
-        if era != self.era.nonce && !self.past.contains(&era) {
+        // A store that is frozen already was noticed by somebody else.
+        if era != self.era.nonce && !self.past.contains(&era) && !self.era.frozen {
             self.freeze();
         }
         era == self.era.nonce

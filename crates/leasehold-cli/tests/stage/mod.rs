@@ -1,0 +1,164 @@
+//! Real members with real work. The proof is what the work itself wrote: each piece of work appends a line with
+//! its resource, its token and the machine's clock to a journal every few milliseconds.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use leasehold::clock::{self, Moment};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tempfile::TempDir;
+
+/// How long anything may take on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// Work whose last line is younger than this is running.
+const FRESH: Duration = Duration::from_millis(150);
+
+pub(crate) fn binary() -> &'static str {
+    env!("CARGO_BIN_EXE_leasehold")
+}
+
+/// One stretch of work: whose, on what, under which token, from its first to its last line.
+#[derive(Debug, Clone)]
+pub(crate) struct Stretch {
+    pub(crate) name: String,
+    pub(crate) resource: String,
+    pub(crate) token: u64,
+    pub(crate) from: Moment,
+    pub(crate) to: Moment,
+}
+
+pub(crate) struct Stage {
+    directory: TempDir,
+    ttl: Duration,
+    resources: Vec<String>,
+    members: BTreeMap<String, Child>,
+}
+
+impl Stage {
+    pub(crate) fn new(ttl: Duration, resources: usize) -> Self {
+        let resources = (1..=resources).map(|number| format!("r{number}")).collect();
+        Self { directory: tempfile::tempdir().unwrap(), ttl, resources, members: BTreeMap::new() }
+    }
+
+    pub(crate) fn store(&self) -> String {
+        format!("sqlite:{}", self.path("work.db").display())
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    pub(crate) fn enter(&mut self, name: &str) {
+        let child = Command::new(binary())
+            .args(["run", "--store", &self.store(), "--pool", "jobs", "--name", name])
+            .args(["--ttl", &format!("{}ms", self.ttl.as_millis()), "--log", "warn"])
+            .args(["--resources", &self.resources.join(","), "--", binary(), "demo-work"])
+            .arg(self.path(&format!("{name}.journal")))
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap();
+        self.members.insert(name.to_owned(), child);
+    }
+
+    pub(crate) fn signal(&self, name: &str, signal: Signal) {
+        let pid = i32::try_from(self.members[name].id()).unwrap();
+        kill(Pid::from_raw(pid), signal).unwrap();
+    }
+
+    /// Waits until a member's process has ended.
+    pub(crate) fn reap(&mut self, name: &str) -> std::process::ExitStatus {
+        let mut child = self.members.remove(name).unwrap();
+        self.until(&format!("{name} ends"), |_| child.try_wait().unwrap().is_some());
+        child.wait().unwrap()
+    }
+
+    /// Everything that everybody's work wrote.
+    pub(crate) fn stretches(&self) -> Vec<Stretch> {
+        let mut stretches: BTreeMap<(String, String, u64), (Moment, Moment)> = BTreeMap::new();
+        for entry in std::fs::read_dir(self.directory.path()).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_none_or(|extension| extension != "journal") {
+                continue;
+            }
+            let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+            for line in std::fs::read_to_string(&path).unwrap().lines() {
+                let words: Vec<&str> = line.split(' ').collect();
+                // The last line may have been cut off by a kill.
+                let [resource, token, at] = words[..] else { continue };
+                let (Ok(token), Ok(at)) = (token.parse(), at.parse().map(Moment)) else { continue };
+                let stretch = stretches.entry((name.clone(), resource.to_owned(), token)).or_insert((at, at));
+                *stretch = (stretch.0.min(at), stretch.1.max(at));
+            }
+        }
+        let stretch = |((name, resource, token), (from, to))| Stretch { name, resource, token, from, to };
+        stretches.into_iter().map(stretch).collect()
+    }
+
+    /// Who is working on what at this moment.
+    pub(crate) fn running(&self) -> BTreeMap<String, String> {
+        let now = clock::now();
+        let fresh = self.stretches().into_iter().filter(|stretch| now.since(stretch.to) < FRESH);
+        fresh.map(|stretch| (stretch.resource, stretch.name)).collect()
+    }
+
+    /// How many pieces of work each of these is working on.
+    pub(crate) fn shares(&self, names: &[&str]) -> Vec<usize> {
+        let running = self.running();
+        names.iter().map(|name| running.values().filter(|owner| owner == name).count()).collect()
+    }
+
+    pub(crate) fn until(&self, what: &str, mut holds: impl FnMut(&Self) -> bool) {
+        let deadline = clock::now().after(PATIENCE);
+        while !holds(self) {
+            assert!(clock::now() < deadline, "waited in vain until {what}; running: {:?}", self.running());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Waits until the work is shared out in these numbers, in any order, and stays so for a while.
+    pub(crate) fn until_shared(&self, names: &[&str], wanted: &[usize]) {
+        let mut since = clock::now();
+        self.until(&format!("{names:?} share {wanted:?}"), |stage| {
+            let mut shares = stage.shares(names);
+            shares.sort_unstable();
+            if shares != wanted {
+                since = clock::now();
+            }
+            clock::now().since(since) > Duration::from_millis(500)
+        });
+    }
+
+    /// No resource was ever worked on by two at once, and tokens rose with every change of hands.
+    pub(crate) fn verify(&self) {
+        let mut stretches = self.stretches();
+        assert!(!stretches.is_empty(), "nothing was worked on");
+        stretches.sort_by(|one, two| (&one.resource, one.from).cmp(&(&two.resource, two.from)));
+        for pair in stretches.windows(2).filter(|pair| pair[0].resource == pair[1].resource) {
+            assert!(pair[0].to < pair[1].from, "worked on by two at once: {pair:?}");
+            assert!(pair[0].token < pair[1].token, "the token did not rise: {pair:?}");
+        }
+    }
+
+    /// The longest that any resource which `name` was working on was left alone before the next owner began.
+    pub(crate) fn longest_gap_after(&self, name: &str, last: Moment) -> Duration {
+        let stretches = self.stretches();
+        let cut = stretches.iter().filter(|stretch| stretch.name == name && stretch.to >= last.before(FRESH));
+        let gap = |cut: &Stretch| {
+            let next = stretches.iter().filter(|s| s.resource == cut.resource && s.token > cut.token);
+            next.map(|next| next.from).min().map(|from| from.since(cut.to))
+        };
+        cut.filter_map(gap).max().unwrap_or_default()
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        for child in self.members.values_mut() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}

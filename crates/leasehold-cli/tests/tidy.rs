@@ -1,0 +1,71 @@
+//! Rules of the house, as a test rather than as prose.
+
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+fn files(extensions: &[&str]) -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    let mut waiting = vec![root()];
+    while let Some(directory) = waiting.pop() {
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            if path.is_dir() && name != "target" && name != ".git" {
+                waiting.push(path);
+            } else if path.extension().is_some_and(|e| extensions.contains(&e.to_string_lossy().as_ref())) {
+                let text = std::fs::read_to_string(&path).unwrap();
+                found.push((path.strip_prefix(root()).unwrap().to_owned(), text));
+            }
+        }
+    }
+    assert!(!found.is_empty());
+    found
+}
+
+#[test]
+fn no_source_file_is_two_things_in_one_room() {
+    for (path, text) in files(&["rs"]) {
+        let lines = text.lines().count();
+        assert!(lines <= 500, "{} has {lines} lines; it is usually two things past 400", path.display());
+    }
+}
+
+#[test]
+fn every_source_file_opens_with_what_it_owns() {
+    for (path, text) in files(&["rs"]) {
+        assert!(text.starts_with("//!"), "{} does not say what it is", path.display());
+    }
+    for (path, text) in files(&["sql"]) {
+        assert!(text.starts_with("--"), "{} does not say what it decides", path.display());
+    }
+}
+
+#[test]
+fn nothing_is_left_unfinished_or_silenced() {
+    // Put together here so that this file does not find itself.
+    let words = ["TO", "FIX", "todo", "unimplemented", "dbg", "#[ign", "allow(dead", "allow(unused"];
+    let ends = ["DO", "ME", "!(", "!(", "!(", "ore", "_code", "_"];
+    for (path, text) in files(&["rs", "sql", "toml", "sh"]) {
+        for (word, end) in words.iter().zip(ends) {
+            let banned = format!("{word}{end}");
+            assert!(!text.contains(&banned), "{} contains {banned}", path.display());
+        }
+    }
+}
+
+#[test]
+fn links_in_the_documents_lead_somewhere() {
+    for (path, text) in files(&["md"]) {
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let target = link.split('#').next().unwrap_or_default();
+            if target.is_empty() || target.contains("://") {
+                continue;
+            }
+            let place = root().join(&path).parent().unwrap().join(target);
+            assert!(place.exists(), "{} links to {target}, which is not there", path.display());
+        }
+    }
+}
