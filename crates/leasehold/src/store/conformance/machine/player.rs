@@ -1,0 +1,426 @@
+//! Plays steps on a store and on the model, and keeps what the members were told.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use super::super::member::{all_leases, all_sessions, freeze, pool, resource, session, wanted};
+use super::super::{Harness, Member};
+use super::model::{Facts, Session};
+use super::{RESOURCES, Step, What, Who};
+use crate::lease::{BeatNumber, MemberId, Nonce, ResourceId, Term, Token};
+use crate::store::{Acquired, Answer, Cursor, EndSilent, Freed, Pulse, Reasserted, Release, Store, Thawed};
+
+/// A member and what it believes.
+struct Player {
+    member: Member,
+    /// The terms it trusts.
+    terms: BTreeMap<ResourceId, Token>,
+    /// Whether it was told, or must have noticed, that its session is over.
+    over: bool,
+}
+
+/// A store, what it should know, and what everybody was told.
+pub(super) struct Game<H> {
+    harness: H,
+    store: Arc<dyn Store>,
+    facts: Facts,
+    saved: Option<Facts>,
+    players: Vec<Player>,
+    /// Every token that was ever given, whatever the store has forgotten.
+    given: BTreeMap<(ResourceId, Token), MemberId>,
+    reasserted_now: bool,
+    /// Whether the step was a call from an era that the store does not have: it may freeze, whatever it answers.
+    stranger_called: bool,
+}
+
+fn same<T: PartialEq + Debug>(answer: T, expected: T) -> Result<(), String> {
+    if answer == expected {
+        Ok(())
+    } else {
+        Err(format!("answered {answer:?}, the contract says {expected:?}"))
+    }
+}
+
+impl<H: Harness> Game<H> {
+    pub(super) async fn begin() -> Self {
+        let harness = H::fresh().await;
+        let store = harness.store();
+        let read = store.sessions(&pool("work"), Cursor::START).await.expect("the store answers");
+        let facts = Facts::new(read.era.nonce);
+        let mut game = Self {
+            harness,
+            store,
+            facts,
+            saved: None,
+            players: Vec::new(),
+            given: BTreeMap::new(),
+            reasserted_now: false,
+            stranger_called: false,
+        };
+        game.players = (0..3).map(|_| game.newcomer()).collect();
+        game
+    }
+
+    fn newcomer(&self) -> Player {
+        let (store, era) = (Arc::clone(&self.store), self.facts.nonce);
+        let member = Member { store, session: session("player"), era, sent: 0, confirmed: 0 };
+        Player { member, terms: BTreeMap::new(), over: false }
+    }
+
+    pub(super) async fn play(&mut self, step: Step) -> Result<(), String> {
+        self.reasserted_now = matches!(step, Step::Reassert(_));
+        self.stranger_called = false;
+        match step {
+            Step::Open(who) => self.open(who).await,
+            Step::Beat(who) => self.beat(who).await,
+            Step::LateBeat(who) => self.late_beat(who).await,
+            Step::Describe(who) => self.describe(who).await,
+            Step::Close(who) => self.close(who).await,
+            Step::Acquire(who, what) => self.acquire(who, what).await,
+            Step::Release(who, what) => {
+                let term = self.term(what);
+                let token = self.players[who].terms.get(&term.resource).copied();
+                self.release(who, Term { token: token.unwrap_or(term.token), ..term }).await
+            }
+            Step::ReleaseOther(who, what) => {
+                let term = self.term(what);
+                self.release(who, Term { token: Token(term.token.0 + 1), ..term }).await
+            }
+            Step::EndSilent(who) => self.end_silent(who, 0).await,
+            Step::EndHeard(who) => self.end_silent(who, 1).await,
+            Step::Revoke(what) => {
+                let term = self.term(what);
+                let answer = self.store.revoke(&pool("work"), &term).await.expect("the store answers");
+                same(answer, self.facts.revoke(&term))
+            }
+            Step::FreeRevoked(what) => self.free_revoked(what).await,
+            Step::Collect(who) => self.collect(who).await,
+            Step::Freeze => self.freeze_by_stranger().await,
+            Step::Miss(who) => self.miss(who).await,
+            Step::Reassert(who) => self.reassert(who).await,
+            Step::Thaw => self.thaw().await,
+            Step::ThawOther => {
+                let answer = self.store.thaw(Nonce::generate()).await.expect("the store answers");
+                same(answer, Thawed::Changed)
+            }
+            Step::Snapshot => {
+                self.harness.snapshot().await;
+                self.saved = Some(self.facts.clone());
+                Ok(())
+            }
+            Step::RollBack => self.roll_back().await,
+        }
+    }
+
+    /// The newest term of a resource.
+    fn term(&self, what: What) -> Term {
+        let resource = resource(RESOURCES[what]);
+        Term { token: self.facts.token(&resource), resource }
+    }
+
+    /// Takes in an answer to a session's call: whether it is what the contract says, and whether it was `Done`.
+    fn judge<T: PartialEq + Debug>(
+        &mut self,
+        who: Who,
+        answer: &Answer<T>,
+        expected: &Answer<()>,
+    ) -> Result<bool, String> {
+        self.stranger_called = !self.knows(self.players[who].member.era);
+        match (answer, expected) {
+            (Answer::Done(_), Answer::Done(())) => return Ok(true),
+            (Answer::Gone, Answer::Gone) => self.over(who),
+            (Answer::Frozen(nonce), Answer::Frozen(known)) if nonce == known => {}
+            // An era that was rolled back tells the store that it forgot, unless it knows of that already.
+            (Answer::Frozen(nonce), _) if self.stranger_called => self.froze(*nonce)?,
+            _ => return Err(format!("answered {answer:?}, the contract says {expected:?}")),
+        }
+        Ok(false)
+    }
+
+    fn knows(&self, era: Nonce) -> bool {
+        era == self.facts.nonce || self.facts.past.contains(&era)
+    }
+
+    fn over(&mut self, who: Who) {
+        self.players[who].over = true;
+        self.players[who].terms.clear();
+    }
+
+    fn id(&self, who: Who) -> MemberId {
+        self.players[who].member.id().clone()
+    }
+
+    /// What a call of this member meets.
+    fn meet(&self, who: Who) -> Answer<()> {
+        self.facts.meet(self.players[who].member.id(), self.players[who].member.era)
+    }
+
+    async fn open(&mut self, who: Who) -> Result<(), String> {
+        if self.players[who].over && !self.facts.sessions.contains_key(&self.id(who)) {
+            // The store has forgotten its tombstone; the member has not, and ids are never used again.
+            self.players[who] = self.newcomer();
+        }
+        let id = self.id(who);
+        let answer = self.store.open(&self.players[who].member.session).await.expect("the store answers");
+        if self.facts.sessions.get(&id).is_some_and(|session| session.ended) {
+            self.over(who);
+            return same(answer, Answer::Gone);
+        }
+        if self.facts.frozen {
+            return same(answer, Answer::Frozen(self.facts.nonce));
+        }
+        let flaps = self.players[who].member.session.profile.flaps;
+        let new = Session { beat: 0, ended: false, reasserted: None, flaps };
+        self.facts.sessions.entry(id).or_insert(new);
+        self.players[who].member.era = self.facts.nonce;
+        same(answer, Answer::Done(self.facts.nonce))
+    }
+
+    async fn beat(&mut self, who: Who) -> Result<(), String> {
+        let (id, expected) = (self.id(who), self.meet(who));
+        let answer = self.players[who].member.beat().await;
+        if self.judge(who, &answer, &expected)? {
+            self.facts.raise(&id, self.players[who].member.sent);
+            return same(answer, Answer::Done(self.facts.revoked_of(&id)));
+        }
+        Ok(())
+    }
+
+    async fn late_beat(&mut self, who: Who) -> Result<(), String> {
+        let expected = self.meet(who);
+        let member = &self.players[who].member;
+        let pulse = Pulse { era: member.era, number: BeatNumber(0), confirmed: BeatNumber(0) };
+        let answer = self.store.beat(member.id(), pulse).await.expect("the store answers");
+        self.judge(who, &answer, &expected).map(|_| ())
+    }
+
+    async fn describe(&mut self, who: Who) -> Result<(), String> {
+        let (id, expected) = (self.id(who), self.meet(who));
+        let pulse = self.players[who].member.pulse();
+        self.players[who].member.session.profile.flaps += 1;
+        let profile = self.players[who].member.session.profile.clone();
+        let answer = self.store.describe(&id, pulse, &profile).await.expect("the store answers");
+        if self.judge(who, &answer, &expected)? {
+            self.players[who].member.confirmed = pulse.number.0;
+            self.facts.raise(&id, pulse.number.0);
+            if let Some(session) = self.facts.sessions.get_mut(&id) {
+                session.flaps = profile.flaps;
+            }
+        }
+        Ok(())
+    }
+
+    async fn close(&mut self, who: Who) -> Result<(), String> {
+        self.players[who].member.close().await;
+        self.facts.end(&self.id(who));
+        self.over(who);
+        Ok(())
+    }
+
+    async fn acquire(&mut self, who: Who, what: What) -> Result<(), String> {
+        let (id, name) = (self.id(who), RESOURCES[what]);
+        let expected = match self.meet(who) {
+            Answer::Done(()) if self.facts.frozen => Answer::Frozen(self.facts.nonce),
+            other => other,
+        };
+        let answer = self.players[who].member.acquire_wanted(&[wanted(name)]).await;
+        if !self.judge(who, &answer, &expected)? {
+            return Ok(());
+        }
+        self.facts.raise(&id, self.players[who].member.sent);
+        let Answer::Done(outcomes) = answer else { return Ok(()) };
+        match (self.facts.keeper(&resource(name)), outcomes.as_slice()) {
+            (Some(held), [outcome]) => same(outcome, &held),
+            (None, [Acquired::Granted(term)]) => self.granted(who, term.clone()),
+            (None, outcomes) => Err(format!("answered {outcomes:?}, but {name} is free")),
+            (Some(held), outcomes) => Err(format!("answered {outcomes:?}, the contract says {held:?}")),
+        }
+    }
+
+    /// Invariant: tokens of a resource strictly rise, whatever the store has forgotten.
+    fn granted(&mut self, who: Who, term: Term) -> Result<(), String> {
+        let stored = self.facts.token(&term.resource);
+        if term.token <= stored || (!self.facts.thawed && term.token.0 != stored.0 + 1) {
+            return Err(format!("{term} was granted after {stored}"));
+        }
+        let highest = self.given.keys().rev().find(|(resource, _)| *resource == term.resource);
+        if let Some((_, highest)) = highest.filter(|(_, highest)| *highest >= term.token) {
+            return Err(format!("{term} was granted, but {highest} had been given before"));
+        }
+        let id = self.id(who);
+        self.facts.grant(&id, &term);
+        self.players[who].terms.insert(term.resource.clone(), term.token);
+        self.given.insert((term.resource, term.token), id);
+        Ok(())
+    }
+
+    async fn release(&mut self, who: Who, term: Term) -> Result<(), String> {
+        let id = self.id(who);
+        let known = self.facts.sessions.get(&id).is_some_and(|session| !session.ended);
+        let expected = match self.meet(who) {
+            // The holder's own word counts in a frozen store too.
+            Answer::Frozen(_) if known => Answer::Done(()),
+            other => other,
+        };
+        if self.players[who].terms.get(&term.resource) == Some(&term.token) {
+            // Once sent, it is dead to its holder.
+            self.players[who].terms.remove(&term.resource);
+        }
+        let answer = self.players[who].member.release(&[Release { term: term.clone(), offer: None }]).await;
+        if self.judge(who, &answer, &expected)? {
+            let released = self.facts.release(&id, &term);
+            same(answer, Answer::Done(vec![released]))?;
+            let shown = self.store.sessions(&pool("work"), Cursor::START).await.expect("the store answers");
+            let raised = shown.items.iter().any(|s| s.id == id && s.beat.0 == self.players[who].member.sent);
+            if !self.facts.frozen || raised {
+                self.facts.raise(&id, self.players[who].member.sent);
+            }
+        }
+        Ok(())
+    }
+
+    /// A verdict `off` beats away from what the store has: right if that is nothing.
+    async fn end_silent(&mut self, who: Who, off: u64) -> Result<(), String> {
+        let id = self.id(who);
+        let heard = self.facts.sessions.get(&id).map_or(0, |session| session.beat) + off;
+        let era = self.facts.nonce;
+        let answer = self.store.end_silent(&id, BeatNumber(heard), era).await.expect("the store answers");
+        same(answer, self.facts.end_silent(&id, heard))?;
+        if answer == EndSilent::Ended {
+            // Who was not heard for a whole TTL no longer trusts itself.
+            self.over(who);
+        }
+        Ok(())
+    }
+
+    async fn free_revoked(&mut self, what: What) -> Result<(), String> {
+        let (term, era) = (self.term(what), self.facts.nonce);
+        let answer = self.store.free_revoked(&pool("work"), &term, era).await.expect("the store answers");
+        same(answer, self.facts.free_revoked(&term))?;
+        if answer == Freed::Freed {
+            // A whole TTL has passed in which the term was not extended.
+            for player in &mut self.players {
+                player.terms.retain(|resource, token| *resource != term.resource || *token != term.token);
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets a tombstone; its member comes back as somebody else, because ids are never used again.
+    async fn collect(&mut self, who: Who) -> Result<(), String> {
+        if !self.facts.frozen {
+            let id = self.id(who);
+            self.store.collect(&id).await.expect("the store answers");
+            self.facts.collect(&id);
+        }
+        if self.players[who].over {
+            self.players[who] = self.newcomer();
+        }
+        Ok(())
+    }
+
+    fn froze(&mut self, nonce: Nonce) -> Result<(), String> {
+        if self.knows(nonce) {
+            return Err(format!("a freeze under {nonce}, which the store had before"));
+        }
+        self.facts.freeze(nonce);
+        Ok(())
+    }
+
+    async fn freeze_by_stranger(&mut self) -> Result<(), String> {
+        if self.facts.frozen {
+            return Ok(());
+        }
+        let nonce = freeze(&self.store).await;
+        self.froze(nonce)
+    }
+
+    async fn miss(&mut self, who: Who) -> Result<(), String> {
+        if self.facts.frozen || self.meet(who) != Answer::Done(()) {
+            return Ok(());
+        }
+        let stored = self.facts.sessions[self.players[who].member.id()].beat;
+        let confirmed = BeatNumber(stored + 1);
+        let pulse = Pulse { confirmed, ..self.players[who].member.pulse() };
+        match self.store.beat(&self.id(who), pulse).await.expect("the store answers") {
+            Answer::Frozen(nonce) => self.froze(nonce),
+            other => Err(format!("a confirmed beat is missing, but the answer was {other:?}")),
+        }
+    }
+
+    async fn reassert(&mut self, who: Who) -> Result<(), String> {
+        if self.players[who].over {
+            return Ok(());
+        }
+        let (id, nonce) = (self.id(who), self.facts.nonce);
+        let terms = self.players[who].terms.iter();
+        let terms: Vec<Term> =
+            terms.map(|(resource, token)| Term { resource: resource.clone(), token: *token }).collect();
+        let answer = self.players[who].member.reassert(nonce, &terms).await;
+        let Player { member, .. } = &self.players[who];
+        let expected = self.facts.reassert(&id, member.sent, member.session.profile.flaps, &terms);
+        if let Answer::Done(outcomes) = &expected {
+            let lost = terms.iter().zip(outcomes).filter(|(_, outcome)| **outcome == Reasserted::Lost);
+            for (term, _) in lost {
+                self.players[who].terms.remove(&term.resource);
+            }
+        } else {
+            self.over(who);
+        }
+        same(answer, expected)
+    }
+
+    async fn thaw(&mut self) -> Result<(), String> {
+        let answer = self.store.thaw(self.facts.nonce).await.expect("the store answers");
+        if !self.facts.frozen {
+            return same(answer, Thawed::Changed);
+        }
+        self.facts.thaw();
+        for who in 0..self.players.len() {
+            let session = self.facts.sessions.get(self.players[who].member.id());
+            if session.is_none_or(|session| session.ended) {
+                // A whole TTL has passed in which it did not reassert.
+                self.over(who);
+            }
+        }
+        same(answer, Thawed::Thawed)
+    }
+
+    async fn roll_back(&mut self) -> Result<(), String> {
+        let Some(saved) = self.saved.clone() else { return Ok(()) };
+        self.harness.roll_back().await;
+        self.store = self.harness.store();
+        for player in &mut self.players {
+            player.member.store = Arc::clone(&self.store);
+        }
+        self.facts = saved;
+        let era = self.store.sessions(&pool("work"), Cursor::START).await.expect("the store answers").era;
+        if !era.frozen {
+            return Err("a store that was rolled back is not frozen".to_owned());
+        }
+        self.froze(era.nonce)
+    }
+
+    /// What must hold after every step.
+    pub(super) async fn check(&mut self) -> Result<(), String> {
+        let read = self.store.sessions(&pool("work"), Cursor::START).await.expect("the store answers");
+        if self.stranger_called && read.era.frozen && read.era.nonce != self.facts.nonce {
+            self.froze(read.era.nonce)?;
+        }
+        same((read.era.nonce, read.era.frozen), (self.facts.nonce, self.facts.frozen))?;
+        let (sessions, leases) =
+            (all_sessions(&self.store, &pool("work")).await, all_leases(&self.store, &pool("work")).await);
+        self.facts.compare(sessions, leases, self.reasserted_now)?;
+        // Invariant: nobody else believes in a resource that one believes in.
+        let mut believers: BTreeMap<&ResourceId, &MemberId> = BTreeMap::new();
+        for player in &self.players {
+            for resource in player.terms.keys() {
+                if let Some(other) = believers.insert(resource, player.member.id()) {
+                    return Err(format!("{other} and {} both believe in {resource}", player.member.id()));
+                }
+            }
+        }
+        Ok(())
+    }
+}
