@@ -19,7 +19,7 @@ use super::work::{Ended, Lease, Manner, State, Work};
 use super::{Identity, Status, call, within};
 use crate::clock::{Clock, Moment};
 use crate::discover::with_causes;
-use crate::lease::{MemberId, Pool, ResourceId};
+use crate::lease::{MemberId, Nonce, Pool, ResourceId};
 use crate::ledger::{Event, Reason, Recorder};
 use crate::plan::rendezvous::hash_id;
 use crate::plan::{self, Facts, Plan};
@@ -79,7 +79,8 @@ pub(super) struct Member {
     pub(super) stopped_at: Option<Moment>,
     pub(super) ended: (mpsc::UnboundedSender<Ended>, mpsc::UnboundedReceiver<Ended>),
     pub(super) notices: (mpsc::UnboundedSender<Notice>, mpsc::UnboundedReceiver<Notice>),
-    pub(super) published: Option<ListingId>,
+    /// The listing that was published last, and the era of the store that took it.
+    pub(super) published: Option<(ListingId, Nonce)>,
     pub(super) planned: Option<(Facts, Plan)>,
     pub(super) trouble: String,
 }
@@ -256,10 +257,12 @@ impl Member {
         let listing = match listing {
             Some(listing) => {
                 let id = listing.id();
-                if self.published.as_ref() != Some(&id) {
+                // A store of another era may have forgotten it.
+                let published = self.view.era().map(|era| (id.clone(), era.nonce));
+                if self.published != published {
                     let publish = self.store.publish(&self.pool, &id, &listing);
                     call(&*self.clock, &self.settings, publish).await?;
-                    self.published = Some(id.clone());
+                    self.published = published;
                 }
                 Some(id)
             }

@@ -75,6 +75,10 @@ impl Member {
     /// Begins to hand off what the plan moves away from here, and to drop what nobody should hold.
     pub(super) fn obey_plan(&mut self) {
         let Some(session) = self.live_session() else { return };
+        // What a frozen store, or one of another era, shows is not what everybody knows: nothing moves by it.
+        if !self.leaving && self.view.era().is_none_or(|era| era.frozen || era.nonce != session.era()) {
+            return;
+        }
         let me = session.id();
         let Some((facts, plan)) = self.take_plan() else { return };
         let now = self.clock.now();
@@ -83,6 +87,8 @@ impl Member {
         for step in plan.drops().iter().filter(|step| step.from == *me) {
             let reason = match step.reason {
                 DropReason::Paused => Reason::SessionPaused,
+                // Our own source knows better than a store that has lost our listing.
+                DropReason::Unlisted if self.lists(&step.resource) => continue,
                 DropReason::Unlisted => Reason::SessionDeleted,
             };
             self.begin_release(&step.resource, reason, None);
@@ -101,6 +107,11 @@ impl Member {
             }
         }
         self.planned = Some((facts, plan));
+    }
+
+    /// Whether our own source lists the resource.
+    fn lists(&self, resource: &ResourceId) -> bool {
+        self.listing.as_ref().is_some_and(|listing| listing.borrow().contains(resource))
     }
 
     /// Moves for balance wait until the view is stable and the lease was held for a while.

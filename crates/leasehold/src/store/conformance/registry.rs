@@ -172,6 +172,7 @@ fn entry(event: Event, on: Option<&str>) -> Entry {
         reason: None,
         error: Some("what \"went\" wrong".to_owned()),
         other: None,
+        detail: None,
     }
 }
 
