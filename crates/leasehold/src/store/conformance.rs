@@ -2,7 +2,7 @@
 //!
 //! A store's own test file brings a [`Harness`] and names it once:
 //!
-//! ```ignore
+//! ```text
 //! leasehold::conformance!(MyHarness);
 //! ```
 //!
@@ -18,6 +18,7 @@ pub mod member;
 pub mod races;
 pub mod registry;
 pub mod sessions;
+pub mod thaws;
 pub mod tokens;
 pub mod views;
 
@@ -110,6 +111,12 @@ macro_rules! conformance {
                 a_store_that_was_rolled_back_is_frozen_for_readers
                 while_frozen_nothing_is_granted_or_ended
                 a_holders_own_word_counts_while_frozen
+                a_past_era_is_over
+                a_newcomer_after_a_flush_gets_nothing
+                the_longest_ttl_is_shown
+                a_freeze_survives_a_restart
+            }
+            thaws {
                 reasserting_brings_back_what_was_forgotten
                 reasserting_again_changes_nothing
                 a_term_is_lost_to_a_newer_one_or_to_another_holder
@@ -119,10 +126,6 @@ macro_rules! conformance {
                 who_reasserted_goes_on_after_the_thaw
                 tokens_jump_above_everything_forgotten
                 thawing_under_another_nonce_changes_nothing
-                a_past_era_is_over
-                a_newcomer_after_a_flush_gets_nothing
-                the_longest_ttl_is_shown
-                a_freeze_survives_a_restart
             }
             views {
                 a_cursor_gives_exactly_what_changed
@@ -194,6 +197,7 @@ mod tests {
             include_str!("conformance/races.rs"),
             include_str!("conformance/registry.rs"),
             include_str!("conformance/sessions.rs"),
+            include_str!("conformance/thaws.rs"),
             include_str!("conformance/tokens.rs"),
             include_str!("conformance/views.rs"),
         ];

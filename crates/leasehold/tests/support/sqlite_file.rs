@@ -22,7 +22,7 @@ impl File {
         self.directory.path().join("work.db")
     }
 
-    fn copy_path(&self) -> PathBuf {
+    pub(crate) fn copy_path(&self) -> PathBuf {
         self.directory.path().join("older-copy")
     }
 
@@ -38,6 +38,17 @@ impl File {
         let new = self.directory.path().join("new");
         std::fs::copy(self.copy_path(), &new).expect("a copy was taken");
         std::fs::rename(new, self.path()).expect("the copy can be moved");
+    }
+
+    /// Deletes the file, perhaps without what SQLite keeps beside it.
+    #[allow(dead_code, reason = "not every test file deletes")]
+    pub(crate) fn delete(&self, leave_companions: bool) {
+        std::fs::remove_file(self.path()).expect("the file is there");
+        for companion in ["work.db-wal", "work.db-shm"] {
+            if !leave_companions {
+                let _ = std::fs::remove_file(self.directory.path().join(companion));
+            }
+        }
     }
 
     /// Runs one statement on the file.

@@ -9,6 +9,7 @@
 //! taken to have stopped trusting itself.
 
 mod model;
+mod others;
 mod player;
 
 use proptest::collection::vec;

@@ -39,7 +39,8 @@ impl Attached {
         let before = Identity::of(&path).map_err(|error| Failure::of_io(&path, &error))?;
         presence.part_companions(&path, before.as_ref())?;
 
-        let mut connection = connect(&path, OpenFlags::SQLITE_OPEN_CREATE).map_err(|e| of_open(&path, &e))?;
+        let mut connection = connect(&path, OpenFlags::SQLITE_OPEN_CREATE)
+            .map_err(|error| Failure::of_sqlite(&path, &error))?;
         let first = First { remembered, alone: presence.alone() };
         prepare(&mut connection, &path, &first)?;
         let identity = Identity::of(&path).map_err(|error| Failure::of_io(&path, &error))?;
@@ -90,17 +91,6 @@ fn wait_a_little(waited: i32) -> bool {
     let pause = 1 + waited.rem_euclid(3);
     std::thread::sleep(Duration::from_millis(pause.unsigned_abs().into()));
     waited < TRIES
-}
-
-fn of_open(path: &Path, error: &rusqlite::Error) -> Failure {
-    // SQLite says only "cannot open"; the file system knows why.
-    let found = std::fs::OpenOptions::new().append(true).open(path.parent().unwrap_or(path));
-    match found.err().map(|error| error.kind()) {
-        Some(std::io::ErrorKind::ReadOnlyFilesystem) => {
-            Failure::of_io(path, &std::io::ErrorKind::ReadOnlyFilesystem.into())
-        }
-        _ => Failure::of_sqlite(path, error),
-    }
 }
 
 fn prepare(connection: &mut Connection, path: &Path, first: &First) -> Result<(), Failure> {

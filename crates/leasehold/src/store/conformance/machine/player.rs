@@ -4,29 +4,29 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use super::super::member::{all_leases, all_sessions, freeze, pool, resource, session, wanted};
+use super::super::member::{all_leases, all_sessions, pool, resource, session, wanted};
 use super::super::{Harness, Member};
 use super::model::{Facts, Session};
 use super::{RESOURCES, Step, What, Who};
 use crate::lease::{BeatNumber, MemberId, Nonce, ResourceId, Term, Token};
-use crate::store::{Acquired, Answer, Cursor, EndSilent, Freed, Pulse, Reasserted, Release, Store, Thawed};
+use crate::store::{Acquired, Answer, Cursor, Pulse, Release, Store, Thawed};
 
 /// A member and what it believes.
-struct Player {
-    member: Member,
+pub(super) struct Player {
+    pub(super) member: Member,
     /// The terms it trusts.
-    terms: BTreeMap<ResourceId, Token>,
+    pub(super) terms: BTreeMap<ResourceId, Token>,
     /// Whether it was told, or must have noticed, that its session is over.
-    over: bool,
+    pub(super) over: bool,
 }
 
 /// A store, what it should know, and what everybody was told.
 pub(super) struct Game<H> {
-    harness: H,
-    store: Arc<dyn Store>,
-    facts: Facts,
-    saved: Option<Facts>,
-    players: Vec<Player>,
+    pub(super) harness: H,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) facts: Facts,
+    pub(super) saved: Option<Facts>,
+    pub(super) players: Vec<Player>,
     /// Every token that was ever given, whatever the store has forgotten.
     given: BTreeMap<(ResourceId, Token), MemberId>,
     reasserted_now: bool,
@@ -34,7 +34,7 @@ pub(super) struct Game<H> {
     stranger_called: bool,
 }
 
-fn same<T: PartialEq + Debug>(answer: T, expected: T) -> Result<(), String> {
+pub(super) fn same<T: PartialEq + Debug>(answer: T, expected: T) -> Result<(), String> {
     if answer == expected {
         Ok(())
     } else {
@@ -62,7 +62,7 @@ impl<H: Harness> Game<H> {
         game
     }
 
-    fn newcomer(&self) -> Player {
+    pub(super) fn newcomer(&self) -> Player {
         let (store, era) = (Arc::clone(&self.store), self.facts.nonce);
         let member = Member { store, session: session("player"), era, sent: 0, confirmed: 0 };
         Player { member, terms: BTreeMap::new(), over: false }
@@ -114,7 +114,7 @@ impl<H: Harness> Game<H> {
     }
 
     /// The newest term of a resource.
-    fn term(&self, what: What) -> Term {
+    pub(super) fn term(&self, what: What) -> Term {
         let resource = resource(RESOURCES[what]);
         Term { token: self.facts.token(&resource), resource }
     }
@@ -142,17 +142,17 @@ impl<H: Harness> Game<H> {
         era == self.facts.nonce || self.facts.past.contains(&era)
     }
 
-    fn over(&mut self, who: Who) {
+    pub(super) fn over(&mut self, who: Who) {
         self.players[who].over = true;
         self.players[who].terms.clear();
     }
 
-    fn id(&self, who: Who) -> MemberId {
+    pub(super) fn id(&self, who: Who) -> MemberId {
         self.players[who].member.id().clone()
     }
 
     /// What a call of this member meets.
-    fn meet(&self, who: Who) -> Answer<()> {
+    pub(super) fn meet(&self, who: Who) -> Answer<()> {
         self.facts.meet(self.players[who].member.id(), self.players[who].member.era)
     }
 
@@ -280,126 +280,12 @@ impl<H: Harness> Game<H> {
         Ok(())
     }
 
-    /// A verdict `off` beats away from what the store has: right if that is nothing.
-    async fn end_silent(&mut self, who: Who, off: u64) -> Result<(), String> {
-        let id = self.id(who);
-        let heard = self.facts.sessions.get(&id).map_or(0, |session| session.beat) + off;
-        let era = self.facts.nonce;
-        let answer = self.store.end_silent(&id, BeatNumber(heard), era).await.expect("the store answers");
-        same(answer, self.facts.end_silent(&id, heard))?;
-        if answer == EndSilent::Ended {
-            // Who was not heard for a whole TTL no longer trusts itself.
-            self.over(who);
-        }
-        Ok(())
-    }
-
-    async fn free_revoked(&mut self, what: What) -> Result<(), String> {
-        let (term, era) = (self.term(what), self.facts.nonce);
-        let answer = self.store.free_revoked(&pool("work"), &term, era).await.expect("the store answers");
-        same(answer, self.facts.free_revoked(&term))?;
-        if answer == Freed::Freed {
-            // A whole TTL has passed in which the term was not extended.
-            for player in &mut self.players {
-                player.terms.retain(|resource, token| *resource != term.resource || *token != term.token);
-            }
-        }
-        Ok(())
-    }
-
-    /// Forgets a tombstone; its member comes back as somebody else, because ids are never used again.
-    async fn collect(&mut self, who: Who) -> Result<(), String> {
-        if !self.facts.frozen {
-            let id = self.id(who);
-            self.store.collect(&id).await.expect("the store answers");
-            self.facts.collect(&id);
-        }
-        if self.players[who].over {
-            self.players[who] = self.newcomer();
-        }
-        Ok(())
-    }
-
-    fn froze(&mut self, nonce: Nonce) -> Result<(), String> {
+    pub(super) fn froze(&mut self, nonce: Nonce) -> Result<(), String> {
         if self.knows(nonce) {
             return Err(format!("a freeze under {nonce}, which the store had before"));
         }
         self.facts.freeze(nonce);
         Ok(())
-    }
-
-    async fn freeze_by_stranger(&mut self) -> Result<(), String> {
-        if self.facts.frozen {
-            return Ok(());
-        }
-        let nonce = freeze(&self.store).await;
-        self.froze(nonce)
-    }
-
-    async fn miss(&mut self, who: Who) -> Result<(), String> {
-        if self.facts.frozen || self.meet(who) != Answer::Done(()) {
-            return Ok(());
-        }
-        let stored = self.facts.sessions[self.players[who].member.id()].beat;
-        let confirmed = BeatNumber(stored + 1);
-        let pulse = Pulse { confirmed, ..self.players[who].member.pulse() };
-        match self.store.beat(&self.id(who), pulse).await.expect("the store answers") {
-            Answer::Frozen(nonce) => self.froze(nonce),
-            other => Err(format!("a confirmed beat is missing, but the answer was {other:?}")),
-        }
-    }
-
-    async fn reassert(&mut self, who: Who) -> Result<(), String> {
-        if self.players[who].over {
-            return Ok(());
-        }
-        let (id, nonce) = (self.id(who), self.facts.nonce);
-        let terms = self.players[who].terms.iter();
-        let terms: Vec<Term> =
-            terms.map(|(resource, token)| Term { resource: resource.clone(), token: *token }).collect();
-        let answer = self.players[who].member.reassert(nonce, &terms).await;
-        let Player { member, .. } = &self.players[who];
-        let expected = self.facts.reassert(&id, member.sent, member.session.profile.flaps, &terms);
-        if let Answer::Done(outcomes) = &expected {
-            let lost = terms.iter().zip(outcomes).filter(|(_, outcome)| **outcome == Reasserted::Lost);
-            for (term, _) in lost {
-                self.players[who].terms.remove(&term.resource);
-            }
-        } else {
-            self.over(who);
-        }
-        same(answer, expected)
-    }
-
-    async fn thaw(&mut self) -> Result<(), String> {
-        let answer = self.store.thaw(self.facts.nonce).await.expect("the store answers");
-        if !self.facts.frozen {
-            return same(answer, Thawed::Changed);
-        }
-        self.facts.thaw();
-        for who in 0..self.players.len() {
-            let session = self.facts.sessions.get(self.players[who].member.id());
-            if session.is_none_or(|session| session.ended) {
-                // A whole TTL has passed in which it did not reassert.
-                self.over(who);
-            }
-        }
-        same(answer, Thawed::Thawed)
-    }
-
-    async fn roll_back(&mut self) -> Result<(), String> {
-        let Some(saved) = self.saved.clone() else { return Ok(()) };
-        self.harness.roll_back().await;
-        self.store = self.harness.store();
-        for player in &mut self.players {
-            player.member.store = Arc::clone(&self.store);
-        }
-        self.facts = saved;
-        let era = self.store.sessions(&pool("work"), Cursor::START).await.expect("the store answers").era;
-        if !era.frozen {
-            return Err("a store that was rolled back is not frozen".to_owned());
-        }
-        self.froze(era.nonce)
     }
 
     /// What must hold after every step.
