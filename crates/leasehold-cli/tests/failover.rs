@@ -37,7 +37,9 @@ fn the_work_of_a_killed_member_goes_on_elsewhere_and_never_twice_at_once() {
     let mut stage = three();
     let killed = clock::now();
     stage.signal("two", Signal::SIGKILL);
-    stage.until("the others do everything", |stage| stage.shares(&["one", "three"]).iter().sum::<usize>() == 9);
+    stage.until("the others do everything", |stage| {
+        stage.shares(&["one", "three"]).iter().sum::<usize>() == 9
+    });
     stage.reap("two");
     let gap = stage.longest_gap_after("two", killed);
     println!("after kill -9: {gap:?} with a TTL of {TTL:?}");
@@ -66,7 +68,9 @@ fn the_work_of_a_member_that_is_told_to_stop_goes_on_elsewhere_at_once() {
 fn the_children_of_a_frozen_member_are_dead_before_anyone_elses_start() {
     let stage = three();
     stage.signal("one", Signal::SIGSTOP);
-    stage.until("the others do everything", |stage| stage.shares(&["two", "three"]).iter().sum::<usize>() == 9);
+    stage.until("the others do everything", |stage| {
+        stage.shares(&["two", "three"]).iter().sum::<usize>() == 9
+    });
     stage.verify();
     stage.signal("one", Signal::SIGCONT);
     stage.until_shared(&["one", "two", "three"], &[3, 3, 3]);

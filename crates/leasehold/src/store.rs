@@ -20,7 +20,7 @@
 //! | `beat(n)` | era; own record exists and has no tombstone; stored beat at least what was confirmed |
 //! | `end_silent(s, b)` | era; alive; beat is still `b` |
 //! | `acquire` | era; own session alive; the lease is free, **or** its holder has a tombstone: only positive, final facts free a lease, a holder that is merely absent does not |
-//! | `release` | holder is the caller and the token is the caller's |
+//! | `release` | era; own session alive; holder is the caller and the token is the caller's |
 //! | `free_orphan` | era; holder and token unchanged; holder's session absent |
 //! | `reassert` | frozen under the same nonce; no tombstone; no newer token |
 //! | `thaw` | frozen under the same nonce |
@@ -110,8 +110,9 @@ pub trait LeaseStore: fmt::Debug + Send + Sync + 'static {
         wanted: &[Wanted],
     ) -> Result<Answer<Vec<Acquired>>, StoreError>;
 
-    /// Frees exactly the named terms; a named successor is advice to the others. Raises the beat. Works in a
-    /// frozen store too (it is the holder's own word), where it raises nothing.
+    /// Frees exactly the named terms; a named successor is advice to the others. Raises the beat. In a frozen
+    /// store only a session that reasserted under the present nonce is answered `Done`: what is confirmed has
+    /// raised the beat, always.
     async fn release(
         &self,
         session: &MemberId,

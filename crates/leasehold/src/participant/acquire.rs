@@ -22,7 +22,9 @@ impl Member {
     /// Acquires what is ours to take now. Answers whether there is more to take at once.
     pub(super) async fn take_free(&mut self) -> Result<bool, StoreError> {
         let frozen = self.view.era().is_none_or(|era| era.frozen);
-        let Some(session) = self.live_session().filter(|_| !frozen && !self.leaving) else { return Ok(false) };
+        let Some(session) = self.live_session().filter(|_| !frozen && !self.leaving) else {
+            return Ok(false);
+        };
         let Some((facts, plan)) = self.take_plan() else { return Ok(false) };
         let due = self.due(&session, &facts, &plan);
         if due.is_empty() {

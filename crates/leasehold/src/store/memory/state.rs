@@ -280,13 +280,10 @@ impl LeaseState {
         pulse: Pulse,
         terms: &[Release],
     ) -> Answer<Vec<Released>> {
-        // The holder's own word counts in a frozen store too, where it raises nothing.
-        let known = self.sessions.get(id).is_some_and(|session| !session.ended);
         match self.raise(id, pulse) {
-            Answer::Frozen(_) if known => {}
-            Answer::Frozen(nonce) => return Answer::Frozen(nonce),
-            Answer::Gone => return Answer::Gone,
             Answer::Done(()) => {}
+            Answer::Gone => return Answer::Gone,
+            Answer::Frozen(nonce) => return Answer::Frozen(nonce),
         }
         let pool = self.sessions[id].pool.clone();
         Answer::Done(terms.iter().map(|release| self.give_back(id, &pool, release)).collect())

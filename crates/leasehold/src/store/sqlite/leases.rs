@@ -4,7 +4,7 @@ use rusqlite::named_params;
 
 use super::era::integer;
 use super::failure::{Failure, Stop};
-use super::sessions::{Session, meet, millis, parse, raise, session};
+use super::sessions::{Session, meet, millis, parse, raise};
 use super::transaction::{Standing, Transaction};
 use crate::lease::{MemberId, Nonce, Pool, TOKEN_MAX, Term, Token};
 use crate::store::{
@@ -67,19 +67,18 @@ fn used_up(wanted: &Wanted, last: u64) -> Stop {
     Failure::misconfigured(said).into()
 }
 
-/// The holder's own word: in a frozen store it frees too, but raises nothing.
 pub(super) fn release(
     txn: &mut Transaction<'_>,
     id: &MemberId,
     pulse: Pulse,
     terms: &[Release],
 ) -> Result<Answer<Vec<Released>>, Stop> {
-    match meet(txn, id, pulse)? {
-        Answer::Done(_) if !txn.era().frozen => raise(txn, id, pulse.number)?,
-        Answer::Done(_) | Answer::Frozen(_) => {}
+    let session = match meet(txn, id, pulse)? {
+        Answer::Done(session) => session,
         Answer::Gone => return Ok(Answer::Gone),
-    }
-    let Some(session) = session(txn, id)? else { return Ok(Answer::Frozen(txn.era().nonce)) };
+        Answer::Frozen(nonce) => return Ok(Answer::Frozen(nonce)),
+    };
+    raise(txn, id, pulse.number)?;
     let freed: Result<_, Stop> = terms.iter().map(|term| give_back(txn, id, &session.pool, term)).collect();
     Ok(Answer::Done(freed?))
 }

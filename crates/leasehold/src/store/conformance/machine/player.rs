@@ -257,12 +257,7 @@ impl<H: Harness> Game<H> {
 
     async fn release(&mut self, who: Who, term: Term) -> Result<(), String> {
         let id = self.id(who);
-        let known = self.facts.sessions.get(&id).is_some_and(|session| !session.ended);
-        let expected = match self.meet(who) {
-            // The holder's own word counts in a frozen store too.
-            Answer::Frozen(_) if known => Answer::Done(()),
-            other => other,
-        };
+        let expected = self.meet(who);
         if self.players[who].terms.get(&term.resource) == Some(&term.token) {
             // Once sent, it is dead to its holder.
             self.players[who].terms.remove(&term.resource);
@@ -271,11 +266,7 @@ impl<H: Harness> Game<H> {
         if self.judge(who, &answer, &expected)? {
             let released = self.facts.release(&id, &term);
             same(answer, Answer::Done(vec![released]))?;
-            let shown = self.store.sessions(&pool("work"), Cursor::START).await.expect("the store answers");
-            let raised = shown.items.iter().any(|s| s.id == id && s.beat.0 == self.players[who].member.sent);
-            if !self.facts.frozen || raised {
-                self.facts.raise(&id, self.players[who].member.sent);
-            }
+            self.facts.raise(&id, self.players[who].member.sent);
         }
         Ok(())
     }
