@@ -2,7 +2,7 @@
 //!
 //! Three members share four resources and do everything a member, a listener and an operator can do, in any
 //! order; the store is frozen, rolled back and thawed in between. After every step the answer and everything the
-//! store shows are compared with [`model`], and three invariants are checked on what the members were told:
+//! store shows are compared with the model, and three invariants are checked on what the members were told:
 //! nobody else believes in a term of one's own, no token is given twice or falls, and who is over stays over.
 //!
 //! Time does not pass here. Where the protocol waits for a whole TTL before it acts, whoever was waited for is
