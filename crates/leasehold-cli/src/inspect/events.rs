@@ -31,7 +31,10 @@ pub(crate) async fn events(args: EventsArgs) -> Result<ExitCode, Failure> {
         rows.drain(..rows.len().saturating_sub(newest));
     }
     print_all(&args, rows)?;
-    while args.follow {
+    if !args.follow {
+        return Ok(ExitCode::SUCCESS);
+    }
+    loop {
         let page = read(&store, &args, after).await?;
         match page.last() {
             Some((last, _)) => after = *last,
@@ -39,7 +42,6 @@ pub(crate) async fn events(args: EventsArgs) -> Result<ExitCode, Failure> {
         }
         print_all(&args, page)?;
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 async fn read(store: &Arc<dyn Store>, args: &EventsArgs, after: u64) -> Result<Vec<(u64, Entry)>, Failure> {
