@@ -49,7 +49,7 @@ pub enum Event {
     Reasserted,
     /// A frozen store went back into use.
     Thawed,
-    /// A request was refused.
+    /// A lease was asked for that somebody else holds.
     Refused,
     /// An operator set or removed a mark.
     Marked,
@@ -103,7 +103,7 @@ impl Event {
             Self::Frozen => "the store may have forgotten something and is frozen",
             Self::Reasserted => "leases reasserted",
             Self::Thawed => "the store is in use again",
-            Self::Refused => "refused",
+            Self::Refused => "lease is held by another",
             Self::Marked => "marked by an operator",
             Self::Quarantined => "resource set aside",
         }

@@ -136,7 +136,8 @@ impl Member {
             match outcome {
                 Acquired::Granted(term) => granted.push(term),
                 Acquired::Held { by, token } => {
-                    tracing::debug!(resource = %wanted.resource, %by, %token, "somebody else was faster");
+                    let note = self.recorder.note(session.id(), Event::Refused).resource(&wanted.resource);
+                    note.token(token).other(&by).write();
                 }
             }
         }
