@@ -10,19 +10,19 @@
 //! - Work is never left alone: what should move stays until somebody can take it.
 //!
 //! The steps follow the data: lay out the facts ([`Facts`]), let holders keep what they may, place what is free,
-//! find somebody for what must go, even out, and put the moves into order.
+//! find somebody for what must go, make room, even out, and put the moves into order.
 
 mod balance;
 mod board;
 mod eligible;
 mod explain;
 mod facts;
-mod keep;
 mod outcome;
 mod place;
 mod quota;
 mod rank;
 pub mod rendezvous;
+mod room;
 mod sequence;
 mod stock;
 
@@ -74,9 +74,8 @@ impl Plan {
 
     fn compute_within(facts: &Facts, budget: usize) -> Self {
         let mut board = Board::lay_out(facts);
-        let reserved = keep::shed_surplus(&mut board);
-        place::place_free(&mut board);
-        place::place_evicted(&mut board, &reserved);
+        place::place(&mut board);
+        room::make_room(&mut board);
         let budget = match budget {
             usize::MAX => usize::MAX,
             budget => budget.saturating_sub(in_flight(&board)),
@@ -84,6 +83,7 @@ impl Plan {
         // No more is evened out than can be carried out; the rest is for the next plan.
         let held_max = if budget == 0 { 0 } else { budget.saturating_mul(2).saturating_add(64) };
         balance::even_out(&mut board, held_max);
+        place::place_leftovers(&mut board);
         let mut plan = Self { moves: sequence::order_moves(&board, budget), ..Self::default() };
         plan.shares = shares(&board);
         plan.collect(&board);
@@ -177,19 +177,15 @@ fn shares(board: &Board<'_>) -> BTreeMap<MemberId, Share> {
         member.ready && !member.leaving && !member.drained && !member.cordoned
     };
     let fair: Vec<usize> = (0..board.members.len()).filter(takes).collect();
-    let vessel = |at: &usize| Vessel { load: 0, capacity: board.capacity[*at], hash: 0 };
+    let vessel = |at: &usize| Vessel { load: 0, capacity: board.capacity[*at] };
     let vessels: Vec<Vessel> = fair.iter().map(vessel).collect();
     let weight = fair.iter().map(|at| board.load[*at]).sum();
-    let (level, extra) = quota::level(&vessels, weight);
-    let share = |at: usize| {
-        let quota = match (takes(&at), board.capacity[at]) {
-            (false, _) => Quota { floor: board.load[at], ceiling: board.load[at] },
-            (true, capacity) => Quota {
-                floor: level.min(capacity),
-                ceiling: level.saturating_add(u64::from(extra > 0)).min(capacity),
-            },
-        };
-        Share { load: board.held[at], planned: board.load[at], quota }
-    };
+    let (quotas, _) = quota::fill(&vessels, weight);
+    let mut quota: Vec<Quota> =
+        board.load.iter().map(|load| Quota { floor: *load, ceiling: *load }).collect();
+    for (at, (floor, ceiling)) in fair.into_iter().zip(quotas) {
+        quota[at] = Quota { floor, ceiling };
+    }
+    let share = |at: usize| Share { load: board.held[at], planned: board.load[at], quota: quota[at] };
     (0..board.members.len()).map(|at| (board.members[at].id.clone(), share(at))).collect()
 }
