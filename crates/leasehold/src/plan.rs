@@ -24,6 +24,7 @@ mod rank;
 pub mod rendezvous;
 mod room;
 mod sequence;
+mod shorten;
 mod stock;
 
 use std::collections::BTreeMap;
@@ -83,6 +84,7 @@ impl Plan {
         // No more is evened out than can be carried out; the rest is for the next plan.
         let held_max = if budget == 0 { 0 } else { budget.saturating_mul(2).saturating_add(64) };
         balance::even_out(&mut board, held_max);
+        shorten::shorten(&mut board);
         place::place_leftovers(&mut board);
         let mut plan = Self { moves: sequence::order_moves(&board, budget), ..Self::default() };
         plan.shares = shares(&board);
