@@ -20,7 +20,12 @@ pub(super) fn shorten(board: &mut Board<'_>) {
     let mut moved: Vec<usize> = coming.values().flatten().copied().collect();
     moved.sort_unstable();
     // Every detour that is left out brings a resource home, so this ends.
-    while moved.iter().fold(false, |any, at| leave_out(board, &mut coming, *at) || any) {}
+    loop {
+        let left_out = moved.iter().filter(|at| leave_out(board, &mut coming, **at)).count();
+        if left_out == 0 {
+            break;
+        }
+    }
 }
 
 /// Lets the resource stay if another that comes to its holder can go where it was to go.
