@@ -44,6 +44,9 @@ pub const VERSION: u16 = 1;
 
 /// Whether a taker should accept an offer: its own load and the weight are no more than the donor's load less
 /// the weight. A donor that wants to hold nothing offers `u64::MAX`.
+///
+/// The plan asks this of every offer; only those that pass are placed as [`Placement::offered`]. A placement that
+/// is not must not be measured by it again, or work that nobody else should take is left alone.
 #[must_use]
 pub fn accepts(taker: u64, offered: u64, weight: u32) -> bool {
     place::evens_out(taker, offered, u64::from(weight.max(1)))
@@ -98,7 +101,8 @@ impl Plan {
             match item.standing {
                 Standing::Free | Standing::Offered => {
                     let to = board.members[item.at as usize].id.clone();
-                    self.placements.push(Placement { resource: resource(), to });
+                    let offered = item.standing == Standing::Offered;
+                    self.placements.push(Placement { resource: resource(), to, offered });
                 }
                 Standing::Dropped(reason) => {
                     let from = board.members[item.holder as usize].id.clone();

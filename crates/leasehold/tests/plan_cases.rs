@@ -188,6 +188,15 @@ fn an_offer_is_honoured_only_if_it_evens_out() {
     assert_eq!(Plan::compute(&facts).placements()[0].to, member_id(0));
 }
 
+#[test]
+fn a_void_offer_does_not_keep_the_one_it_names_from_taking() {
+    let mut facts = holding(&[3, 4]);
+    facts.resources.push(resource(7, 1));
+    facts.resources[7].offer = Some(Offer { to: member_id(0), load: 4 });
+    let plan = Plan::compute(&facts);
+    assert_eq!((&plan.placements()[0].to, plan.placements()[0].offered), (&member_id(0), false));
+}
+
 // proves C28
 #[test]
 fn handoffs_in_flight_count_against_the_budget() {

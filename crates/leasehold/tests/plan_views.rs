@@ -6,7 +6,7 @@ mod world;
 use std::collections::BTreeMap;
 
 use leasehold::lease::{MemberId, ResourceId};
-use leasehold::plan::{Facts, Move, Plan, accepts};
+use leasehold::plan::{Facts, Move, Placement, Plan, accepts};
 use proptest::prelude::*;
 use world::*;
 
@@ -40,7 +40,7 @@ impl Late {
         let plan = Plan::compute(&self.view(me, lag));
         let mut acted = false;
         for placement in plan.placements().iter().filter(|placement| placement.to == *me) {
-            acted |= self.take(me, &placement.resource.clone());
+            acted |= self.take(me, placement);
         }
         let mine = |step: &&Move| step.now && step.from == *me;
         for step in plan.moves().iter().filter(mine) {
@@ -53,14 +53,16 @@ impl Late {
         acted
     }
 
-    fn take(&mut self, me: &MemberId, id: &ResourceId) -> bool {
+    fn take(&mut self, me: &MemberId, placement: &Placement) -> bool {
         let mine = load(&self.truth, me);
+        let id = &placement.resource;
         let resource = at(&mut self.truth, id);
         if resource.holder.is_some() {
             return false;
         }
-        if let Some(offer) = resource.offer.as_ref().filter(|offer| offer.to == *me) {
-            if !accepts(mine, offer.load, resource.weight) {
+        if let Some(offer) = resource.offer.as_ref().filter(|_| placement.offered) {
+            // The offer may be another than the one in the view.
+            if offer.to != *me || !accepts(mine, offer.load, resource.weight) {
                 return false;
             }
             let (donor, weight) = (self.donors[id], u64::from(resource.weight));
