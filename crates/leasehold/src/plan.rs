@@ -10,20 +10,21 @@
 //! - Work is never left alone: what should move stays until somebody can take it.
 //!
 //! The steps follow the data: lay out the facts ([`Facts`]), let holders keep what they may, place what is free,
-//! find somebody for what must go, even out, and put the moves into order.
+//! find somebody for what must go, make room, even out, and put the moves into order.
 
 mod balance;
 mod board;
 mod eligible;
 mod explain;
 mod facts;
-mod keep;
 mod outcome;
 mod place;
 mod quota;
 mod rank;
 pub mod rendezvous;
+mod room;
 mod sequence;
+mod shorten;
 mod stock;
 
 use std::collections::BTreeMap;
@@ -43,6 +44,9 @@ pub const VERSION: u16 = 1;
 
 /// Whether a taker should accept an offer: its own load and the weight are no more than the donor's load less
 /// the weight. A donor that wants to hold nothing offers `u64::MAX`.
+///
+/// The plan asks this of every offer; only those that pass are placed as [`Placement::offered`]. A placement that
+/// is not must not be measured by it again, or work that nobody else should take is left alone.
 #[must_use]
 pub fn accepts(taker: u64, offered: u64, weight: u32) -> bool {
     place::evens_out(taker, offered, u64::from(weight.max(1)))
@@ -74,9 +78,8 @@ impl Plan {
 
     fn compute_within(facts: &Facts, budget: usize) -> Self {
         let mut board = Board::lay_out(facts);
-        let reserved = keep::shed_surplus(&mut board);
-        place::place_free(&mut board);
-        place::place_evicted(&mut board, &reserved);
+        place::place(&mut board);
+        room::make_room(&mut board);
         let budget = match budget {
             usize::MAX => usize::MAX,
             budget => budget.saturating_sub(in_flight(&board)),
@@ -84,6 +87,8 @@ impl Plan {
         // No more is evened out than can be carried out; the rest is for the next plan.
         let held_max = if budget == 0 { 0 } else { budget.saturating_mul(2).saturating_add(64) };
         balance::even_out(&mut board, held_max);
+        shorten::shorten(&mut board);
+        place::place_leftovers(&mut board);
         let mut plan = Self { moves: sequence::order_moves(&board, budget), ..Self::default() };
         plan.shares = shares(&board);
         plan.collect(&board);
@@ -96,7 +101,8 @@ impl Plan {
             match item.standing {
                 Standing::Free | Standing::Offered => {
                     let to = board.members[item.at as usize].id.clone();
-                    self.placements.push(Placement { resource: resource(), to });
+                    let offered = item.standing == Standing::Offered;
+                    self.placements.push(Placement { resource: resource(), to, offered });
                 }
                 Standing::Dropped(reason) => {
                     let from = board.members[item.holder as usize].id.clone();
@@ -177,19 +183,15 @@ fn shares(board: &Board<'_>) -> BTreeMap<MemberId, Share> {
         member.ready && !member.leaving && !member.drained && !member.cordoned
     };
     let fair: Vec<usize> = (0..board.members.len()).filter(takes).collect();
-    let vessel = |at: &usize| Vessel { load: 0, capacity: board.capacity[*at], hash: 0 };
+    let vessel = |at: &usize| Vessel { load: 0, capacity: board.capacity[*at] };
     let vessels: Vec<Vessel> = fair.iter().map(vessel).collect();
     let weight = fair.iter().map(|at| board.load[*at]).sum();
-    let (level, extra) = quota::level(&vessels, weight);
-    let share = |at: usize| {
-        let quota = match (takes(&at), board.capacity[at]) {
-            (false, _) => Quota { floor: board.load[at], ceiling: board.load[at] },
-            (true, capacity) => Quota {
-                floor: level.min(capacity),
-                ceiling: level.saturating_add(u64::from(extra > 0)).min(capacity),
-            },
-        };
-        Share { load: board.held[at], planned: board.load[at], quota }
-    };
+    let (quotas, _) = quota::fill(&vessels, weight);
+    let mut quota: Vec<Quota> =
+        board.load.iter().map(|load| Quota { floor: *load, ceiling: *load }).collect();
+    for (at, (floor, ceiling)) in fair.into_iter().zip(quotas) {
+        quota[at] = Quota { floor, ceiling };
+    }
+    let share = |at: usize| Share { load: board.held[at], planned: board.load[at], quota: quota[at] };
     (0..board.members.len()).map(|at| (board.members[at].id.clone(), share(at))).collect()
 }

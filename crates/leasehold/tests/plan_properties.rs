@@ -55,6 +55,23 @@ fn improving_move(facts: &Facts) -> Option<String> {
     None
 }
 
+/// Whom a unit of the member's load can reach, passing from one to the next what the next may hold.
+fn reach(facts: &Facts, from: &Member) -> Vec<MemberId> {
+    let mut reached = vec![from.id.clone()];
+    let mut next = 0;
+    while let Some(holder) = reached.get(next).cloned() {
+        next += 1;
+        for resource in facts.resources.iter().filter(|resource| resource.holder.as_ref() == Some(&holder)) {
+            for to in facts.members.iter().filter(|to| may_take(to, resource)) {
+                if !reached.contains(&to.id) {
+                    reached.push(to.id.clone());
+                }
+            }
+        }
+    }
+    reached
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
 
@@ -193,6 +210,32 @@ proptest! {
         prop_assert!(Plan::compute(&after).moves().iter().all(|step| !step.now));
     }
 
+    // proves C17, where members may not hold everything
+    #[test]
+    fn no_chain_of_handoffs_would_even_out_more(
+        labels in prop::collection::vec(0..8_u8, 2..7),
+        needs in prop::collection::vec((0..4_usize, prop::option::of(0..7_usize)), 0..50),
+    ) {
+        let names = ["gpu", "site", "arm"];
+        let mut facts = pool(labels.len(), &vec![1; needs.len()]);
+        for (member, labels) in facts.members.iter_mut().zip(&labels) {
+            let has = names.iter().enumerate().filter(|(bit, _)| labels & (1 << bit) != 0);
+            member.labels = has.map(|(_, name)| ((*name).to_owned(), "yes".to_owned())).collect();
+        }
+        for (resource, (need, holder)) in facts.resources.iter_mut().zip(needs) {
+            if let Some(name) = names.get(need) {
+                resource.requires = requires(name);
+            }
+            resource.holder = holder.filter(|number| *number < labels.len()).map(member_id);
+        }
+        settle(&mut facts);
+        for from in &facts.members {
+            for to in reach(&facts, from) {
+                prop_assert!(load(&facts, &to) + 2 > load(&facts, &from.id), "{:?}", loads(&facts));
+            }
+        }
+    }
+
     // proves C28
     #[test]
     fn every_move_is_one_that_its_taker_accepts(facts in any_pool()) {
@@ -207,9 +250,13 @@ proptest! {
             release(&mut facts, &step);
             let next = Plan::compute(&facts);
             let taken = next.placements().iter().find(|placement| placement.resource == step.resource);
-            prop_assert_eq!(taken.map(|placement| &placement.to), Some(&step.to));
+            let taken = taken.map(|placement| placement.to.clone());
+            // A member that it is pinned to and that has room again comes first.
+            let pinned = facts.members.iter().find(|member| Some(&member.name) == resource.pinned.as_ref());
+            let expected = pinned.map(|member| member.id.clone()).filter(|id| Some(id) == taken.as_ref());
+            prop_assert_eq!(&taken, &expected.or(Some(step.to)));
             let resource = at(&mut facts, &step.resource);
-            (resource.holder, resource.offer) = (Some(step.to), None);
+            (resource.holder, resource.offer) = (taken, None);
         }
     }
 

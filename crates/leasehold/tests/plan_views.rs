@@ -3,8 +3,10 @@
 #[path = "plan/world.rs"]
 mod world;
 
-use leasehold::lease::MemberId;
-use leasehold::plan::{Facts, Move, Plan, accepts};
+use std::collections::BTreeMap;
+
+use leasehold::lease::{MemberId, ResourceId};
+use leasehold::plan::{Facts, Move, Placement, Plan, accepts};
 use proptest::prelude::*;
 use world::*;
 
@@ -13,11 +15,13 @@ struct Late {
     truth: Facts,
     history: Vec<Facts>,
     handoffs: usize,
+    /// What each donor really held when it let go.
+    donors: BTreeMap<ResourceId, u64>,
 }
 
 impl Late {
     fn new(truth: Facts) -> Self {
-        Self { history: vec![truth.clone()], truth, handoffs: 0 }
+        Self { history: vec![truth.clone()], truth, handoffs: 0, donors: BTreeMap::new() }
     }
 
     /// What the truth was `lag` turns ago, except that a member knows what it holds itself.
@@ -36,10 +40,11 @@ impl Late {
         let plan = Plan::compute(&self.view(me, lag));
         let mut acted = false;
         for placement in plan.placements().iter().filter(|placement| placement.to == *me) {
-            acted |= self.take(me, &placement.resource.clone());
+            acted |= self.take(me, placement);
         }
         let mine = |step: &&Move| step.now && step.from == *me;
         for step in plan.moves().iter().filter(mine) {
+            self.donors.insert(step.resource.clone(), load(&self.truth, me));
             release(&mut self.truth, step);
             self.handoffs += 1;
             acted = true;
@@ -48,16 +53,20 @@ impl Late {
         acted
     }
 
-    fn take(&mut self, me: &MemberId, id: &leasehold::lease::ResourceId) -> bool {
+    fn take(&mut self, me: &MemberId, placement: &Placement) -> bool {
         let mine = load(&self.truth, me);
+        let id = &placement.resource;
         let resource = at(&mut self.truth, id);
         if resource.holder.is_some() {
             return false;
         }
-        if let Some(offer) = resource.offer.as_ref().filter(|offer| offer.to == *me)
-            && !accepts(mine, offer.load, resource.weight)
-        {
-            return false;
+        if let Some(offer) = resource.offer.as_ref().filter(|_| placement.offered) {
+            // The offer may be another than the one in the view.
+            if offer.to != *me || !accepts(mine, offer.load, resource.weight) {
+                return false;
+            }
+            let (donor, weight) = (self.donors[id], u64::from(resource.weight));
+            assert!(mine + weight <= donor - weight, "{id} makes {me} with {mine} heavier than {donor}");
         }
         (resource.holder, resource.offer) = (Some(me.clone()), None);
         true

@@ -94,6 +94,9 @@ pub struct Placement {
     pub resource: ResourceId,
     /// Who should take it.
     pub to: MemberId,
+    /// Whether its last holder named this successor and the offer still evens out. If not, the offer is void and
+    /// this is simply who has room, even if it is the one that was named.
+    pub offered: bool,
 }
 
 /// A free resource that nobody can take.

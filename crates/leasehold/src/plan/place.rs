@@ -1,6 +1,7 @@
 //! Who takes what has no owner, or should have another one.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 use super::board::{Board, Item, NOBODY, Standing};
 use super::eligible::{Class, Fit};
@@ -8,13 +9,69 @@ use super::outcome::{DropReason, MoveReason, UnplaceableReason};
 use super::quota::{Vessel, fill};
 use super::rendezvous::score;
 
-/// How much a member can take.
-type Room = fn(&Board<'_>, u32) -> u64;
-
-/// Places what is free: first where its last holder meant it to go, then by preference within fair shares.
-pub(super) fn place_free(board: &mut Board<'_>) {
+/// Places what has no owner, then what should have another one.
+pub(super) fn place(board: &mut Board<'_>) {
     honour_offers(board);
-    for (class, homeless) in by_class(board, |item| item.standing == Standing::Free) {
+    // Before others take the room at the members that an operator chose.
+    follow_pins(board, is_free);
+    let pinned = follow_pins(board, is_evicted);
+    place_free(board);
+    // But work that nobody does comes before work that somebody else should do.
+    if board.items.iter().any(finds_no_room) {
+        pinned.into_iter().for_each(|at| board.assign(at, board.items[at].holder));
+        place_leftovers(board);
+    }
+    place_evicted(board);
+}
+
+/// Tries again for what found no room, now that others may have been placed elsewhere.
+pub(super) fn place_leftovers(board: &mut Board<'_>) {
+    for at in 0..board.items.len() {
+        let item = board.items[at];
+        if !finds_no_room(&item) {
+            continue;
+        }
+        let class = board.class(&item);
+        let to =
+            least_loaded(board, &class.wanted, &item).or_else(|| least_loaded(board, &class.able, &item));
+        if let Some(to) = to {
+            board.items[at].standing = Standing::Free;
+            board.assign(at, to);
+        }
+    }
+}
+
+fn finds_no_room(item: &Item) -> bool {
+    item.standing == Standing::Alone(UnplaceableReason::NoCapacity)
+}
+
+/// Places what is pinned with those it is pinned to, if they have room; gives back what was placed.
+fn follow_pins(board: &mut Board<'_>, homeless: fn(&Item) -> bool) -> Vec<usize> {
+    let mut placed = Vec::new();
+    if !board.classes.iter().any(|class| class.pinned) {
+        return placed;
+    }
+    for (class, homeless) in by_class(board, homeless) {
+        if board.classes[class].pinned {
+            let left = share_out(board, homeless.clone(), |class| &class.wanted, class);
+            let left: BTreeSet<usize> = left.into_iter().collect();
+            placed.extend(homeless.into_iter().filter(|at| !left.contains(at)));
+        }
+    }
+    placed
+}
+
+fn is_free(item: &Item) -> bool {
+    item.standing == Standing::Free && item.at == NOBODY
+}
+
+fn is_evicted(item: &Item) -> bool {
+    matches!(item.standing, Standing::Evicted(_)) && item.at == item.holder
+}
+
+/// Places what is free by preference within fair shares.
+fn place_free(board: &mut Board<'_>) {
+    for (class, homeless) in by_class(board, is_free) {
         let left = share_out(board, homeless, |class| &class.wanted, class);
         // A pin to somebody who is full does not leave the work alone.
         let left = share_out(board, left, |class| &class.able, class);
@@ -61,19 +118,8 @@ fn honour_offers(board: &mut Board<'_>) {
 
 /// Finds somebody else for what should change hands; where nobody has room it stays, because work is never
 /// left alone, unless its holder does not even know it any more.
-///
-/// `reserved` is the room that each member makes for what is pinned to it.
-pub(super) fn place_evicted(board: &mut Board<'_>, reserved: &[u64]) {
-    let surplus = |item: &Item| item.standing == Standing::Evicted(MoveReason::Capacity);
-    // What makes room goes first, and must not find the very room it made.
-    board.load.iter_mut().zip(reserved).for_each(|(load, reserved)| *load += reserved);
-    rehouse(board, surplus);
-    board.load.iter_mut().zip(reserved).for_each(|(load, reserved)| *load -= reserved);
-    rehouse(board, |item| matches!(item.standing, Standing::Evicted(_)) && !surplus(item));
-}
-
-fn rehouse(board: &mut Board<'_>, homeless: impl Fn(&Item) -> bool) {
-    for (class, homeless) in by_class(board, homeless) {
+fn place_evicted(board: &mut Board<'_>) {
+    for (class, homeless) in by_class(board, is_evicted) {
         let left = share_out(board, homeless, |class| &class.settled, class);
         let left = share_out(board, left, |class| &class.wanted, class);
         let (pinned, left) =
@@ -108,26 +154,23 @@ fn share_out(
     among: impl Fn(&Class) -> &Vec<u32>,
     class: usize,
 ) -> Vec<usize> {
-    // Only what is pinned, and safe where it is, waits for room that is yet to be made.
-    let waits = board.classes[class].pinned && homeless.iter().all(|at| board.items[*at].holder != NOBODY);
-    let room: Room =
-        if waits { |board, member| board.room_later(member) } else { |board, member| board.room(member) };
     let among = among(&board.classes[class]).clone();
     if among.is_empty() || homeless.is_empty() {
         return homeless;
     }
     let weight = homeless.iter().map(|at| board.items[*at].weight).sum();
     let lightest = homeless.iter().map(|at| board.items[*at].weight).min().unwrap_or(1);
-    let mut shares = Shares::of(board, &among, weight, lightest, room);
+    let mut shares = Shares::of(board, &among, weight, lightest);
     let mut left = Vec::new();
     for at in homeless {
         let item = &board.items[at];
-        match shares.preferred(board, item).or_else(|| least_loaded(board, &among, item, room)) {
-            Some(member) => {
-                board.assign(at, member);
-                shares.close(board, member);
-            }
-            None => left.push(at),
+        if let Some(best) = shares.preferred(board, item) {
+            board.assign(at, shares.open[best].member);
+            shares.note(board, best);
+        } else if let Some(member) = least_loaded(board, &among, item) {
+            board.assign(at, member);
+        } else {
+            left.push(at);
         }
     }
     left
@@ -135,52 +178,86 @@ fn share_out(
 
 /// The members that are still below their fair share.
 struct Shares {
-    /// Hash, place and quota of each.
-    open: Vec<(u64, u32, u64)>,
+    open: Vec<Share>,
+    /// How many members may still go to their ceiling.
+    extra: u64,
     lightest: u64,
 }
 
+struct Share {
+    hash: u64,
+    member: u32,
+    floor: u64,
+    ceiling: u64,
+}
+
 impl Shares {
-    fn of(board: &Board<'_>, among: &[u32], weight: u64, lightest: u64, room: Room) -> Self {
+    fn of(board: &Board<'_>, among: &[u32], weight: u64, lightest: u64) -> Self {
         let vessel = |member: &u32| {
-            let at = *member as usize;
-            let capacity = board.load[at].saturating_add(room(board, *member));
-            Vessel { load: board.load[at], capacity, hash: board.hashes[at] }
+            let load = board.load[*member as usize];
+            Vessel { load, capacity: load.saturating_add(board.room(*member)) }
         };
         let vessels: Vec<Vessel> = among.iter().map(vessel).collect();
-        let quotas = fill(&vessels, weight);
-        let open =
-            among.iter().zip(quotas).map(|(member, quota)| (board.hashes[*member as usize], *member, quota));
-        let mut shares = Self { open: open.collect(), lightest };
-        shares.open.retain(|(_, member, quota)| board.load[*member as usize] + lightest <= *quota);
+        let (quotas, extra) = fill(&vessels, weight);
+        let share = |(member, (floor, ceiling)): (&u32, (u64, u64))| Share {
+            hash: board.hashes[*member as usize],
+            member: *member,
+            floor,
+            ceiling,
+        };
+        let open = among.iter().zip(quotas).map(share).collect();
+        let mut shares = Self { open, extra, lightest };
+        shares.close(board);
         shares
     }
 
-    /// The member that is preferred most of those with enough left of their share.
-    fn preferred(&self, board: &Board<'_>, item: &Item) -> Option<u32> {
+    fn limit(&self, share: &Share) -> u64 {
+        if self.extra > 0 { share.ceiling } else { share.floor }
+    }
+
+    /// The place of the member that is preferred most of those with enough left of their share.
+    fn preferred(&self, board: &Board<'_>, item: &Item) -> Option<usize> {
         let (mut best, mut highest) = (None, 0);
-        for (hash, member, quota) in &self.open {
-            let score = score(*hash, item.hash);
+        for (at, share) in self.open.iter().enumerate() {
+            let score = score(share.hash, item.hash);
             // Members come in the order of their ids, so a tie goes to the lower id.
-            if (score > highest || best.is_none()) && board.load[*member as usize] + item.weight <= *quota {
-                (best, highest) = (Some(*member), score);
+            if (score > highest || best.is_none())
+                && board.load[share.member as usize] + item.weight <= self.limit(share)
+            {
+                (best, highest) = (Some(at), score);
             }
         }
         best
     }
 
-    fn close(&mut self, board: &Board<'_>, member: u32) {
-        let load = board.load[member as usize];
-        if let Some(at) = self.open.iter().position(|(_, other, _)| *other == member)
-            && load + self.lightest > self.open[at].2
-        {
+    /// Notes that a member got something.
+    fn note(&mut self, board: &Board<'_>, at: usize) {
+        let share = &self.open[at];
+        let load = board.load[share.member as usize];
+        if load > share.floor {
+            self.extra -= 1;
+            if self.extra == 0 {
+                self.close(board);
+                return;
+            }
+        }
+        if load + self.lightest > self.limit(&self.open[at]) {
             self.open.remove(at);
         }
     }
+
+    /// Forgets those that can get no more.
+    fn close(&mut self, board: &Board<'_>) {
+        let (extra, lightest) = (self.extra, self.lightest);
+        self.open.retain(|share| {
+            let limit = if extra > 0 { share.ceiling } else { share.floor };
+            board.load[share.member as usize] + lightest <= limit
+        });
+    }
 }
 
-fn least_loaded(board: &Board<'_>, among: &[u32], item: &Item, room: Room) -> Option<u32> {
-    let fits = |member: &&u32| item.weight <= room(board, **member);
+fn least_loaded(board: &Board<'_>, among: &[u32], item: &Item) -> Option<u32> {
+    let fits = |member: &&u32| board.has_room(**member, item.weight);
     let order =
         |member: &&u32| (board.load[**member as usize], Reverse(board.score(**member, item)), **member);
     among.iter().filter(fits).min_by_key(order).copied()

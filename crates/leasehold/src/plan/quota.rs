@@ -1,11 +1,10 @@
 //! Fair shares: weight is poured in like water, the lowest first, and never above a capacity.
 
-/// One vessel: a member's load so far, the most it takes, and its hash.
+/// One vessel: a member's load so far, and the most it takes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Vessel {
     pub(super) load: u64,
     pub(super) capacity: u64,
-    pub(super) hash: u64,
 }
 
 impl Vessel {
@@ -30,27 +29,27 @@ pub(super) fn level(vessels: &[Vessel], weight: u64) -> (u64, u64) {
     (low, weight - taken(low))
 }
 
-/// How much each vessel should hold once `weight` has been poured in.
+/// How much each vessel should hold once `weight` has been poured in: the least and the most.
 ///
-/// What does not divide evenly goes first to those that hold more already, so that they need not give it away.
-pub(super) fn fill(vessels: &[Vessel], weight: u64) -> Vec<u64> {
+/// The second value says how many vessels get the most; they differ by one unit from the others.
+pub(super) fn fill(vessels: &[Vessel], weight: u64) -> (Vec<(u64, u64)>, u64) {
     let (level, extra) = level(vessels, weight);
-    let mut quotas: Vec<u64> = vessels.iter().map(|vessel| vessel.load + vessel.takes(level)).collect();
-    let mut open: Vec<usize> =
-        (0..vessels.len()).filter(|at| vessels[*at].load <= level && level < vessels[*at].capacity).collect();
-    open.sort_by_key(|at| (std::cmp::Reverse((vessels[*at].load, vessels[*at].hash)), *at));
-    for at in open.into_iter().take(usize::try_from(extra).unwrap_or(usize::MAX)) {
-        quotas[at] += 1;
-    }
-    quotas
+    let quota = |vessel: &Vessel| {
+        let floor = vessel.load + vessel.takes(level);
+        let open = extra > 0 && vessel.load <= level && level < vessel.capacity;
+        (floor, floor + u64::from(open))
+    };
+    (vessels.iter().map(quota).collect(), extra)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn vessels(loads: &[(u64, u64)]) -> Vec<Vessel> {
-        loads.iter().map(|(load, capacity)| Vessel { load: *load, capacity: *capacity, hash: 0 }).collect()
+    fn filled(vessels: &[(u64, u64)], weight: u64) -> (Vec<(u64, u64)>, u64) {
+        let vessels: Vec<Vessel> =
+            vessels.iter().map(|(load, capacity)| Vessel { load: *load, capacity: *capacity }).collect();
+        fill(&vessels, weight)
     }
 
     const OPEN: u64 = u64::MAX;
@@ -58,25 +57,20 @@ mod tests {
     // proves C10, C17
     #[test]
     fn shares_are_the_floor_or_the_ceiling_of_the_ideal() {
-        assert_eq!(fill(&vessels(&[(0, OPEN), (0, OPEN), (0, OPEN)]), 10), [4, 3, 3]);
-        assert_eq!(fill(&vessels(&[(0, OPEN), (0, OPEN), (0, OPEN)]), 9), [3, 3, 3]);
+        assert_eq!(filled(&[(0, OPEN), (0, OPEN), (0, OPEN)], 10), (vec![(3, 4), (3, 4), (3, 4)], 1));
+        assert_eq!(filled(&[(0, OPEN), (0, OPEN), (0, OPEN)], 9), (vec![(3, 3), (3, 3), (3, 3)], 0));
     }
 
     #[test]
     fn the_lowest_are_filled_first() {
-        assert_eq!(fill(&vessels(&[(10, OPEN), (0, OPEN), (2, OPEN)]), 5), [10, 3, 4]);
+        assert_eq!(filled(&[(10, OPEN), (0, OPEN), (2, OPEN)], 5), (vec![(10, 10), (3, 4), (3, 4)], 1));
     }
 
     // proves C10
     #[test]
     fn nobody_is_filled_above_its_capacity() {
-        assert_eq!(fill(&vessels(&[(0, 2), (0, OPEN), (1, 1)]), 10), [2, 8, 1]);
-        assert_eq!(fill(&vessels(&[(0, 2), (0, 3)]), 10), [2, 3]);
-    }
-
-    #[test]
-    fn what_does_not_divide_evenly_stays_with_those_that_hold_more() {
-        assert_eq!(fill(&vessels(&[(1, OPEN), (2, OPEN), (0, OPEN)]), 4), [2, 3, 2]);
-        assert_eq!(fill(&[], 4), Vec::<u64>::new());
+        assert_eq!(filled(&[(0, 2), (0, OPEN), (1, 1)], 10), (vec![(2, 2), (8, 8), (1, 1)], 0));
+        assert_eq!(filled(&[(0, 2), (0, 3)], 10), (vec![(2, 2), (3, 3)], 5));
+        assert_eq!(filled(&[], 4), (vec![], 4));
     }
 }

@@ -27,8 +27,6 @@ struct Sequence<'b, 'a> {
     surely: Vec<u64>,
     /// The most that each member has while the moves are carried out.
     perhaps: Vec<u64>,
-    /// What each member has in its hands or takes.
-    occupied: Vec<u64>,
     pending: BTreeMap<Edge, Vec<usize>>,
     budget: usize,
     moves: Vec<Move>,
@@ -46,8 +44,7 @@ impl<'b, 'a> Sequence<'b, 'a> {
                 pending.entry((item.holder, item.at, item.weight)).or_default().push(at);
             }
         }
-        let occupied = board.occupied.clone();
-        Self { board, surely, perhaps, occupied, pending, budget, moves: Vec::new() }
+        Self { board, surely, perhaps, pending, budget, moves: Vec::new() }
     }
 
     fn evict(&mut self) {
@@ -60,7 +57,7 @@ impl<'b, 'a> Sequence<'b, 'a> {
             }
         }
         evicted.sort_unstable();
-        let mut present = self.occupied.clone();
+        let mut present = self.perhaps.clone();
         for (_, at) in &evicted {
             let item = &self.board.items[*at];
             present[item.at as usize] -= item.weight;
@@ -97,7 +94,6 @@ impl<'b, 'a> Sequence<'b, 'a> {
             while self.budget > 0 && self.may_go(from, to, weight) {
                 let Some(at) = self.next(edge) else { break };
                 self.push(at, self.surely[from as usize], MoveReason::Rebalance, true);
-                self.occupied[to as usize] += weight;
                 self.shift(from, to, weight);
             }
         }
@@ -116,7 +112,6 @@ impl<'b, 'a> Sequence<'b, 'a> {
                     self.push(at, load, MoveReason::Rebalance, step == 0);
                 }
             }
-            self.occupied[to as usize] += weight;
             self.shift(head, to, weight);
             return true;
         }
@@ -154,13 +149,12 @@ impl<'b, 'a> Sequence<'b, 'a> {
     }
 
     fn has_room(&self, member: u32, weight: u64) -> bool {
-        self.occupied[member as usize].saturating_add(weight) <= self.board.capacity[member as usize]
+        self.perhaps[member as usize].saturating_add(weight) <= self.board.capacity[member as usize]
     }
 
+    /// Until a move is done its weight may be on either side: neither counts on it.
     fn shift(&mut self, from: u32, to: u32, weight: u64) {
         self.surely[from as usize] -= weight;
-        self.perhaps[from as usize] -= weight;
-        self.surely[to as usize] += weight;
         self.perhaps[to as usize] += weight;
     }
 
