@@ -288,7 +288,7 @@ impl Participant {
             joined_at: Moment::default(),
             flaps: 0,
             tenures: BTreeMap::new(),
-            returning: Vec::new(),
+            returning: BTreeMap::new(),
             free_since: HashMap::new(),
             resting: HashMap::new(),
             members_changed_at: Moment::default(),

@@ -100,8 +100,9 @@ impl Member {
 
     /// Not what we hold or are giving back, nor what ended here by itself a moment ago.
     fn may_ask_for(&self, id: &ResourceId, now: Moment) -> bool {
+        let term = |token| Term { resource: id.clone(), token: Token(token) };
         !self.tenures.contains_key(id)
-            && !self.returning.iter().any(|returning| returning.term.resource == *id)
+            && self.returning.range(term(0)..=term(u64::MAX)).next().is_none()
             && self.resting.get(id).is_none_or(|(until, _)| *until <= now)
     }
 

@@ -99,13 +99,18 @@ impl Listener {
     /// which the silence was complete.
     pub(crate) fn silent(&self, now: Moment) -> Vec<(MemberId, BeatNumber, Moment)> {
         let living = self.heard.iter().filter(|(_, heard)| !heard.ended);
-        let due = living.map(|(id, heard)| (id.clone(), heard.beat, heard.since.after(heard.ttl)));
+        let hearing = living.filter(|(_, heard)| !is_deaf(now.since(self.last_read), heard.ttl));
+        let due = hearing.map(|(id, heard)| (id.clone(), heard.beat, heard.since.after(heard.ttl)));
         due.filter(|(.., due)| *due <= now).collect()
     }
 
     /// Leases to free because their holder has been absent for a whole TTL.
     pub(crate) fn orphans(&self, now: Moment) -> Vec<(MemberId, Term)> {
-        let due = self.orphans.iter().filter(|(_, orphan)| orphan.since.after(orphan.ttl) <= now);
+        let gap = now.since(self.last_read);
+        let due = self
+            .orphans
+            .iter()
+            .filter(|(_, orphan)| orphan.since.after(orphan.ttl) <= now && !is_deaf(gap, orphan.ttl));
         due.map(|(resource, orphan)| {
             (orphan.holder.clone(), Term { resource: resource.clone(), token: orphan.token })
         })
@@ -121,7 +126,11 @@ impl Listener {
     /// The nonce to thaw, if the store has been heard frozen under it for a whole `ttl`.
     pub(crate) fn thawable(&self, now: Moment, ttl: Duration) -> Option<Nonce> {
         match self.era {
-            Some((nonce, true)) if now.since(self.era_since) >= ttl => Some(nonce),
+            Some((nonce, true))
+                if now.since(self.era_since) >= ttl && !is_deaf(now.since(self.last_read), ttl) =>
+            {
+                Some(nonce)
+            }
             _ => None,
         }
     }
@@ -139,4 +148,124 @@ impl Listener {
 
 fn is_deaf(gap: Duration, ttl: Duration) -> bool {
     gap > ttl / 3 + DEAF_SLACK
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::clock::{Clock, Sleep};
+    use crate::lease::Pool;
+    use crate::store::memory::MemoryStore;
+    use crate::store::{LeaseStore, OpenSession, Profile, Pulse};
+
+    const TTL: Duration = Duration::from_secs(3);
+
+    /// A clock that stands still.
+    #[derive(Debug)]
+    struct At(Moment);
+
+    impl Clock for At {
+        fn now(&self) -> Moment {
+            self.0
+        }
+
+        fn sleep_until(&self, _: Moment) -> Sleep {
+            Box::pin(std::future::pending())
+        }
+
+        fn wall_nanos(&self) -> u64 {
+            0
+        }
+    }
+
+    struct Scene {
+        store: MemoryStore,
+        view: View,
+        listener: Listener,
+        session: OpenSession,
+        era: Nonce,
+    }
+
+    async fn scene() -> Scene {
+        let (store, pool) = (MemoryStore::new(), Pool::new("p").unwrap());
+        let profile = Profile {
+            name: "other".parse().unwrap(),
+            capacity: None,
+            labels: Default::default(),
+            ready: true,
+            settled: true,
+            leaving: false,
+            listing: None,
+            plan_version: 1,
+            flaps: 0,
+        };
+        let session = OpenSession { pool: pool.clone(), id: MemberId::generate(), ttl: TTL, profile };
+        let crate::store::Answer::Done(era) = store.open(&session).await.unwrap() else {
+            panic!("not opened")
+        };
+        Scene { store, view: View::new(pool), listener: Listener::default(), session, era }
+    }
+
+    impl Scene {
+        async fn read_at(&mut self, millis: u64) {
+            let at = Moment(1_000_000_000_000).after(Duration::from_millis(millis));
+            let store: Arc<dyn crate::store::Store> = Arc::new(self.store.clone());
+            let refreshed = self.view.refresh(&*store, &At(at)).await.unwrap();
+            self.listener.hear(&self.view, refreshed.at);
+        }
+
+        fn silent_at(&self, millis: u64) -> bool {
+            let at = Moment(1_000_000_000_000).after(Duration::from_millis(millis));
+            !self.listener.silent(at).is_empty()
+        }
+    }
+
+    // proves C27 and the design's silence
+    #[tokio::test]
+    async fn a_whole_ttl_without_a_new_beat_is_silence_and_a_beat_breaks_it() {
+        let mut scene = scene().await;
+        for millis in (0..=2900).step_by(100) {
+            scene.read_at(millis).await;
+        }
+        assert!(!scene.silent_at(2999));
+        assert!(scene.silent_at(3000));
+        let pulse = Pulse { era: scene.era, number: BeatNumber(1), confirmed: BeatNumber(0) };
+        let _ = scene.store.beat(&scene.session.id, pulse).await.unwrap();
+        scene.read_at(2950).await;
+        assert!(!scene.silent_at(3000));
+        assert!(!scene.silent_at(5949));
+    }
+
+    #[tokio::test]
+    async fn who_was_deaf_starts_again() {
+        let mut scene = scene().await;
+        scene.read_at(0).await;
+        scene.read_at(2000).await;
+        assert!(!scene.silent_at(3001), "the reads were too far apart");
+        for millis in (2000..=5000).step_by(500) {
+            scene.read_at(millis).await;
+        }
+        assert!(scene.silent_at(5000));
+        assert!(!scene.silent_at(9000), "a verdict needs a recent read");
+    }
+
+    #[tokio::test]
+    async fn a_new_era_starts_every_count_again() {
+        let mut scene = scene().await;
+        let before = scene.store.snapshot();
+        for millis in (0..=2900).step_by(100) {
+            scene.read_at(millis).await;
+        }
+        scene.store.restore(&before);
+        scene.read_at(3000).await;
+        assert!(!scene.silent_at(3001));
+        let frozen_until = Moment(1_000_000_000_000).after(Duration::from_millis(6000));
+        for millis in (3000..=6000).step_by(500) {
+            scene.read_at(millis).await;
+        }
+        assert!(scene.listener.thawable(frozen_until.before(Duration::from_millis(1)), TTL).is_none());
+        assert!(scene.listener.thawable(frozen_until, TTL).is_some());
+    }
 }

@@ -19,7 +19,7 @@ use super::work::{Ended, Lease, Manner, State, Work};
 use super::{Identity, Status, call, within};
 use crate::clock::{Clock, Moment};
 use crate::discover::with_causes;
-use crate::lease::{MemberId, Nonce, Pool, ResourceId};
+use crate::lease::{MemberId, Nonce, Pool, ResourceId, Term};
 use crate::ledger::{Event, Reason, Recorder};
 use crate::plan::rendezvous::hash_id;
 use crate::plan::{self, Facts, Plan};
@@ -68,7 +68,8 @@ pub(super) struct Member {
     pub(super) joined_at: Moment,
     pub(super) flaps: u32,
     pub(super) tenures: BTreeMap<ResourceId, Tenure>,
-    pub(super) returning: Vec<Returning>,
+    /// Terms whose work has stopped and whose release the store has not answered yet.
+    pub(super) returning: BTreeMap<Term, Returning>,
     /// Since when a free resource has been seen free.
     pub(super) free_since: HashMap<ResourceId, Moment>,
     /// Until when a resource whose work ended by itself is left to others, and how often that happened.
@@ -328,9 +329,17 @@ impl Member {
             let freed = self.store.free_orphan(&self.pool, &holder, &term, era.nonce);
             let _ = call(&*self.clock, &self.settings, freed).await?;
         }
-        let old = self.settings.ttl * TOMBSTONE_TTLS;
-        for ended in self.listener.ended_for(now, old) {
-            call(&*self.clock, &self.settings, self.store.collect(&ended)).await?;
+        self.collect(now).await
+    }
+
+    /// Forgets what ended long ago.
+    async fn collect(&mut self, now: Moment) -> Result<(), StoreError> {
+        let old = self.listener.ended_for(now, self.settings.ttl * TOMBSTONE_TTLS);
+        for ended in &old {
+            call(&*self.clock, &self.settings, self.store.collect(ended)).await?;
+            self.view.lose_session(ended);
+        }
+        if !old.is_empty() {
             call(&*self.clock, &self.settings, self.store.collect_listings(&self.pool)).await?;
         }
         Ok(())

@@ -65,9 +65,9 @@ impl Member {
             }
             let term = Term { resource: resource.clone(), token: lease.token };
             let known = self.tenures.get(resource).is_some_and(|tenure| tenure.lease.token() == term.token);
-            let going = self.returning.iter().any(|returning| returning.term == term);
-            if !known && !going {
-                self.returning.push(Returning { term, offer: None, reason: Reason::Unconfirmed });
+            if !known {
+                let unconfirmed = Returning { term: term.clone(), offer: None, reason: Reason::Unconfirmed };
+                self.returning.entry(term).or_insert(unconfirmed);
             }
         }
     }
@@ -155,7 +155,8 @@ impl Member {
             let reason = ended.told.unwrap_or(Reason::TtlExpiry);
             self.recorder.note(session.id(), Event::Lost).term(&ended.term).reason(reason).write();
         } else {
-            self.returning.push(tenure.leaving.unwrap_or_else(by_itself));
+            let returning = tenure.leaving.unwrap_or_else(by_itself);
+            self.returning.insert(returning.term.clone(), returning);
         }
         self.planned = None;
     }
@@ -174,7 +175,7 @@ impl Member {
     pub(super) async fn give_back(&mut self) -> Result<(), StoreError> {
         let batch_max = self.store.capabilities().batch_max;
         while let Some(session) = self.live_session().filter(|_| !self.returning.is_empty()) {
-            let batch: Vec<Returning> = self.returning.iter().take(batch_max).cloned().collect();
+            let batch: Vec<Returning> = self.returning.values().take(batch_max).cloned().collect();
             let terms: Vec<Release> =
                 batch.iter().map(|r| Release { term: r.term.clone(), offer: r.offer.clone() }).collect();
             let sent = session.sending();
@@ -183,8 +184,8 @@ impl Member {
             match call(&*self.clock, &self.settings, released).await? {
                 Answer::Done(outcomes) => {
                     session.confirm(sent);
-                    self.returning.drain(..batch.len());
                     for (returning, outcome) in batch.iter().zip(outcomes) {
+                        self.returning.remove(&returning.term);
                         if outcome == Released::Freed {
                             self.note_release(&session, returning);
                         }
