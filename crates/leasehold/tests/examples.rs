@@ -63,10 +63,7 @@ fn replicas_share_work() {
 
 #[test]
 fn a_stale_writer_is_refused() {
-    assert_eq!(
-        last_line_of("fence_writes"),
-        "a late write under token 1 is refused: token 2 has been here"
-    );
+    assert_eq!(last_line_of("fence_writes"), "a late write under token 1 is refused: token 2 has been here");
 }
 
 #[test]
