@@ -72,8 +72,6 @@ pub struct Status {
     pub member: Option<MemberId>,
     /// How sure it is of its session.
     pub state: State,
-    /// The end of trust if nothing more is heard from the store.
-    pub trusted_until: Option<Moment>,
     /// What it holds.
     pub held: BTreeMap<ResourceId, Token>,
     /// How many members it knows of, itself included.
@@ -83,14 +81,8 @@ pub struct Status {
 }
 
 impl Status {
-    const NOTHING: Self = Self {
-        member: None,
-        state: State::Lost,
-        trusted_until: None,
-        held: BTreeMap::new(),
-        members: 0,
-        frozen: false,
-    };
+    const NOTHING: Self =
+        Self { member: None, state: State::Lost, held: BTreeMap::new(), members: 0, frozen: false };
 }
 
 /// Builds a member of a pool.
@@ -264,6 +256,7 @@ impl Participant {
         let (leave, leave_seen) = watch::channel(false);
         let status = watch::Sender::new(Status::NOTHING);
         let status_seen = status.subscribe();
+        let (trust, trust_seen) = watch::channel(None);
         let member = Member {
             identity: Identity {
                 name,
@@ -283,6 +276,7 @@ impl Participant {
             listing,
             listing_is_final: false,
             status,
+            trust,
             listener: Listener::default(),
             session: None,
             joined_at: Moment::default(),
@@ -302,7 +296,7 @@ impl Participant {
             trouble: String::new(),
         };
         let task = tokio::spawn(member.run(leave_seen));
-        Ok(Running { leave, ready, status: status_seen, task, ledger })
+        Ok(Running { leave, ready, status: status_seen, trust: trust_seen, task, ledger })
     }
 }
 
@@ -312,6 +306,7 @@ pub struct Running {
     leave: watch::Sender<bool>,
     ready: watch::Sender<bool>,
     status: watch::Receiver<Status>,
+    trust: watch::Receiver<Option<Moment>>,
     task: JoinHandle<()>,
     ledger: JoinHandle<()>,
 }
@@ -321,6 +316,13 @@ impl Running {
     #[must_use]
     pub fn status(&self) -> watch::Receiver<Status> {
         self.status.clone()
+    }
+
+    /// The end of trust if nothing more is heard from the store; moves with every confirmed call. For whoever
+    /// watches over work that goes on by itself.
+    #[must_use]
+    pub fn trusted_until(&self) -> watch::Receiver<Option<Moment>> {
+        self.trust.clone()
     }
 
     /// Says whether the member can work at the moment. One that is not ready hands off what it holds, if

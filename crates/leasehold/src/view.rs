@@ -114,6 +114,11 @@ impl View {
         (!ended).then_some(holder)
     }
 
+    /// Whether the store has this listing.
+    pub(crate) fn has_listing(&self, id: &ListingId) -> bool {
+        self.listings.contains_key(id)
+    }
+
     /// The store no longer has this session's record, not even as a tombstone.
     pub(crate) fn lose_session(&mut self, session: &MemberId) {
         self.sessions.remove(session);

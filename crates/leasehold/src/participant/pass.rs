@@ -62,6 +62,7 @@ pub(super) struct Member {
     /// Set once the source has said its last word.
     pub(super) listing_is_final: bool,
     pub(super) status: watch::Sender<Status>,
+    pub(super) trust: watch::Sender<Option<Moment>>,
     pub(super) view: View,
     pub(super) listener: Listener,
     pub(super) session: Option<Arc<Session>>,
@@ -221,7 +222,8 @@ impl Member {
         };
         let id = open.id.clone();
         let clock = Arc::clone(&self.clock);
-        let session = Arc::new(Session::opened(open, era, sent, self.settings.margin, clock));
+        let trust = self.trust.clone();
+        let session = Arc::new(Session::opened(open, era, sent, self.settings.margin, clock, trust));
         self.recorder.note(&id, Event::Joined).ttl(self.settings.ttl).until(session.trusted_until()).write();
         let heartbeat = Heartbeat {
             session: Arc::clone(&session),
@@ -258,9 +260,11 @@ impl Member {
         let listing = match listing {
             Some(listing) => {
                 let id = listing.id();
-                // A store of another era may have forgotten it.
+                // A store of another era may have forgotten it, and somebody may have collected it before
+                // our session was there to need it.
                 let published = self.view.era().map(|era| (id.clone(), era.nonce));
-                if self.published != published {
+                let lost = self.session.is_some() && !self.view.has_listing(&id);
+                if self.published != published || lost {
                     let publish = self.store.publish(&self.pool, &id, &listing);
                     call(&*self.clock, &self.settings, publish).await?;
                     self.published = published;
@@ -480,7 +484,6 @@ impl Member {
         let status = Status {
             member: self.session.as_ref().map(|session| session.id().clone()),
             state,
-            trusted_until: self.session.as_ref().map(|session| session.trusted_until()),
             held: held.collect(),
             members: self.member_ids.len(),
             frozen: self.view.era().is_some_and(|era| era.frozen),

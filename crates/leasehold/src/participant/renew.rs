@@ -67,6 +67,8 @@ impl Heartbeat {
         let answer = call(&*self.clock, &self.settings, self.store.beat(self.session.id(), sent.pulse)).await;
         match answer {
             Ok(Answer::Done(revoked)) => {
+                // Before trust is moved on: the beat that learns of it does not extend a revoked term.
+                self.session.revoke(&revoked);
                 let confirmed = self.confirmed(sent);
                 if !revoked.is_empty() {
                     let _ = self.notices.send(Notice::Revoked(revoked));

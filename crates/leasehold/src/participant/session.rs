@@ -35,6 +35,8 @@ pub(crate) struct Session {
     next: AtomicU64,
     known: Mutex<Known>,
     standing: watch::Sender<Standing>,
+    /// Tells whoever watches over work that goes on by itself how long it may.
+    trust: watch::Sender<Option<Moment>>,
     hurry: Notify,
 }
 
@@ -47,6 +49,8 @@ struct Known {
     trusted_until: Moment,
     /// The terms that are ours to reassert: granted, not lost, and no release of them was sent.
     terms: BTreeMap<ResourceId, Token>,
+    /// Revoked terms, and the end of trust in each: no later beat extends it.
+    revoked: BTreeMap<Term, Moment>,
     profile: Profile,
 }
 
@@ -65,6 +69,7 @@ impl Session {
         sent: Moment,
         margin: Duration,
         clock: Arc<dyn Clock>,
+        trust: watch::Sender<Option<Moment>>,
     ) -> Self {
         let known = Known {
             era,
@@ -72,8 +77,10 @@ impl Session {
             confirmed: BeatNumber(0),
             trusted_until: sent.after(open.ttl).before(margin),
             terms: BTreeMap::new(),
+            revoked: BTreeMap::new(),
             profile: open.profile.clone(),
         };
+        trust.send_replace(Some(known.trusted_until));
         let standing = watch::Sender::new(Standing::Sure);
         Self {
             open,
@@ -82,6 +89,7 @@ impl Session {
             next: AtomicU64::new(1),
             known: Mutex::new(known),
             standing,
+            trust,
             hurry: Notify::new(),
         }
     }
@@ -122,6 +130,22 @@ impl Session {
 
     pub(crate) fn trusted_until(&self) -> Moment {
         self.known().trusted_until
+    }
+
+    /// The same for one term, which may have been revoked.
+    pub(crate) fn trusted_until_of(&self, term: &Term) -> Moment {
+        let known = self.known();
+        let revoked = known.revoked.get(term).copied();
+        revoked.map_or(known.trusted_until, |until| until.min(known.trusted_until))
+    }
+
+    /// These terms were revoked: trust in them ends where it ends now.
+    pub(crate) fn revoke(&self, terms: &[Term]) {
+        let mut known = self.known();
+        let until = known.trusted_until;
+        for term in terms {
+            known.revoked.entry(term.clone()).or_insert(until);
+        }
     }
 
     pub(crate) fn is_trusted(&self) -> bool {
@@ -174,6 +198,7 @@ impl Session {
         known.confirmed = known.confirmed.max(sent.pulse.number);
         known.trusted_until = known.trusted_until.max(sent.at.after(self.open.ttl).before(self.margin));
         then(&mut known);
+        self.trust.send_replace(Some(known.trusted_until));
         drop(known);
         self.become_standing(Standing::Sure);
         true
@@ -218,7 +243,9 @@ impl Session {
 
     /// A term is dead to us: lost, or about to be released.
     pub(crate) fn forget(&self, resource: &ResourceId) {
-        self.known().terms.remove(resource);
+        let mut known = self.known();
+        known.terms.remove(resource);
+        known.revoked.retain(|term, _| term.resource != *resource);
     }
 
     /// A heartbeat went unconfirmed.

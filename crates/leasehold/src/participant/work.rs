@@ -100,7 +100,7 @@ impl Lease {
     /// The term, if it may be acted upon at this moment.
     ///
     /// # Errors
-    /// [`Lost`] once trust has ended, or the lease is gone or being handed off and its grace is over.
+    /// [`Lost`] once trust has ended, the store has given the lease to another, or the work has ended.
     pub fn term(&self) -> Result<&Term, Lost> {
         if self.remaining().is_zero() { Err(Lost) } else { Ok(&self.inner.term) }
     }
@@ -118,7 +118,7 @@ impl Lease {
     /// The end of trust on this machine's clock, if nothing more is heard from the store.
     #[must_use]
     pub fn trusted_until(&self) -> Moment {
-        self.inner.session.trusted_until()
+        self.inner.session.trusted_until_of(&self.inner.term)
     }
 
     /// How sure the holder is at this moment.
