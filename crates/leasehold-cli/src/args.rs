@@ -150,7 +150,13 @@ pub(crate) struct RunArgs {
     #[arg(long, env = "LEASEHOLD_POOL")]
     pub(crate) pool: Pool,
     /// The resources, separated by commas
-    #[arg(long, env = "LEASEHOLD_RESOURCES", value_delimiter = ',', conflicts_with = "from", value_name = "A,B,...")]
+    #[arg(
+        long,
+        env = "LEASEHOLD_RESOURCES",
+        value_delimiter = ',',
+        conflicts_with = "from",
+        value_name = "A,B,..."
+    )]
     pub(crate) resources: Vec<ResourceId>,
     /// Where to learn the resources: file:PATH (one a line), dir:PATH (the names in it), cmd:COMMAND (its
     /// output). Without this and --resources, those declared in the store
@@ -354,7 +360,9 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         _ => return Err("give a number and a unit: 500ms, 30s, 2m or 1h".to_owned()),
     };
     match number.parse::<f64>() {
-        Ok(value) if value.is_finite() && (0.0..=1e6).contains(&value) => Ok(Duration::from_secs_f64(value * unit)),
+        Ok(value) if value.is_finite() && (0.0..=1e6).contains(&value) => {
+            Ok(Duration::from_secs_f64(value * unit))
+        }
         _ => Err("give a number and a unit: 500ms, 30s, 2m or 1h".to_owned()),
     }
 }

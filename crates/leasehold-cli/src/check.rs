@@ -9,8 +9,7 @@ use crate::failure::{Failure, chain, code};
 use crate::print;
 
 pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
-    let question =
-        Question { resource: args.resource.to_string(), token: args.token.map(|token| token.0) };
+    let question = Question { resource: args.resource.to_string(), token: args.token.map(|token| token.0) };
     // No answer is no trust: a frozen or dead supervisor keeps no lease.
     let reply = ask(&args.socket, &question, args.timeout)
         .unwrap_or_else(|error| Reply::refused(&question, None, chain(&error)));
@@ -29,6 +28,8 @@ fn sentence(reply: &Reply) -> String {
             let left = std::time::Duration::from_millis(reply.remaining_ms.unwrap_or(0));
             format!("{resource} is held under token {token} for another {left:?}\n")
         }
-        _ => format!("{resource} is not held: {}\n", reply.reason.as_deref().unwrap_or("no reason was given")),
+        _ => {
+            format!("{resource} is not held: {}\n", reply.reason.as_deref().unwrap_or("no reason was given"))
+        }
     }
 }

@@ -38,7 +38,8 @@ pub(crate) fn apply(path: &Path, args: &[OsString], command: Command) -> Result<
         let line = e.span().map_or(0, |span| text[..span.start.min(text.len())].lines().count().max(1));
         refuse(format!("line {line}: {}", e.message()))
     })?;
-    let Some(name) = args.iter().skip(1).find_map(|arg| arg.to_str().filter(|arg| command.find_subcommand(arg).is_some()))
+    let Some(name) =
+        args.iter().skip(1).find_map(|arg| arg.to_str().filter(|arg| command.find_subcommand(arg).is_some()))
     else {
         return Ok(command);
     };
@@ -47,9 +48,13 @@ pub(crate) fn apply(path: &Path, args: &[OsString], command: Command) -> Result<
         let option = key.replace('_', "-");
         let known = subcommand.get_arguments().find(|arg| arg.get_long() == Some(option.as_str()));
         let Some(id) = known.map(|arg| arg.get_id().clone()).filter(|_| option != "config") else {
-            return Err(refuse(format!("`{key}` is no option of `leasehold {name}`; see `leasehold {name} --help`")));
+            return Err(refuse(format!(
+                "`{key}` is no option of `leasehold {name}`; see `leasehold {name} --help`"
+            )));
         };
-        let values = flatten(&value).ok_or_else(|| refuse(format!("`{key}` must be text, a number, true or false, or a list of these")))?;
+        let values = flatten(&value).ok_or_else(|| {
+            refuse(format!("`{key}` must be text, a number, true or false, or a list of these"))
+        })?;
         subcommand = subcommand.mut_arg(id, |arg| arg.default_values(values).required(false));
     }
     let name = name.to_owned();

@@ -24,15 +24,16 @@ use crate::print;
 
 const POOL: &str = "harbour";
 const RESOURCES: [&str; 12] = [
-    "crane-1", "crane-2", "crane-3", "crane-4", "gate-1", "gate-2", "gate-3", "gate-4", "pump-1", "pump-2", "pump-3",
-    "pump-4",
+    "crane-1", "crane-2", "crane-3", "crane-4", "gate-1", "gate-2", "gate-3", "gate-4", "pump-1", "pump-2",
+    "pump-3", "pump-4",
 ];
 /// How long any scene may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) fn demo(args: &DemoArgs) -> Result<ExitCode, Failure> {
     crate::runtime()?.block_on(async {
-        let directory = tempfile::tempdir().map_err(|error| Failure::system("no temporary directory", &error))?;
+        let directory =
+            tempfile::tempdir().map_err(|error| Failure::system("no temporary directory", &error))?;
         let store_path = directory.path().join("demo.db");
         let store = open(&StoreUrl::Sqlite(store_path.clone())).await?;
         let pool = Pool::new(POOL).map_err(|error| Failure::usage(error.to_string()))?;
@@ -109,7 +110,11 @@ impl Play {
             owners.len() == RESOURCES.len() && owners.values().all(|owner| others.contains(&owner.as_str()))
         })
         .await?;
-        self.say(&format!("the others own its {held} pieces after {:.1?} (TTL {:?})", clock::now().since(from), self.ttl))?;
+        self.say(&format!(
+            "the others own its {held} pieces after {:.1?} (TTL {:?})",
+            clock::now().since(from),
+            self.ttl
+        ))?;
         self.picture()
     }
 
@@ -156,7 +161,8 @@ impl Play {
         for (resource, owner) in self.owners() {
             held.entry(owner).or_default().push(resource.to_string());
         }
-        let lines = held.iter().map(|(owner, resources)| format!("            {owner:<5} {}\n", resources.join(" ")));
+        let lines =
+            held.iter().map(|(owner, resources)| format!("            {owner:<5} {}\n", resources.join(" ")));
         print::text(&lines.collect::<String>())
     }
 

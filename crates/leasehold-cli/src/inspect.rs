@@ -25,10 +25,15 @@ use crate::failure::{Failure, code};
 pub(crate) async fn open_existing(args: &StoreArgs) -> Result<Arc<dyn Store>, Failure> {
     match &args.store {
         StoreUrl::Sqlite(path) if !path.exists() => {
-            let said = format!("there is no store at {}; check the path, or start a member, which creates it", path.display());
+            let said = format!(
+                "there is no store at {}; check the path, or start a member, which creates it",
+                path.display()
+            );
             Err(Failure::new(code::NO, said))
         }
-        StoreUrl::Memory => Err(Failure::usage("memory: lives within one process; name a store that others share, as in sqlite:work.db")),
+        StoreUrl::Memory => Err(Failure::usage(
+            "memory: lives within one process; name a store that others share, as in sqlite:work.db",
+        )),
         url => Ok(open(url).await?),
     }
 }

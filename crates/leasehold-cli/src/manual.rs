@@ -17,8 +17,8 @@ pub(crate) fn completions(shell: clap_complete::Shell) -> Result<ExitCode, Failu
 }
 
 pub(crate) fn pages(directory: &Path) -> Result<ExitCode, Failure> {
-    let written = std::fs::create_dir_all(directory)
-        .and_then(|()| clap_mangen::generate_to(Cli::command(), directory));
+    let written =
+        std::fs::create_dir_all(directory).and_then(|()| clap_mangen::generate_to(Cli::command(), directory));
     written.map_err(|error| {
         Failure::system(&format!("cannot write the manual pages into {}", directory.display()), &error)
     })?;

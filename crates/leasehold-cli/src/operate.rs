@@ -30,7 +30,8 @@ pub(crate) async fn drain(args: MemberMarkArgs) -> Result<ExitCode, Failure> {
 }
 
 pub(crate) async fn cordon(args: MemberMarkArgs) -> Result<ExitCode, Failure> {
-    mark_member(&args, MarkKind::Cordon, "keeps what it holds and gets nothing new", "gets new work again").await
+    mark_member(&args, MarkKind::Cordon, "keeps what it holds and gets nothing new", "gets new work again")
+        .await
 }
 
 async fn mark_member(

@@ -80,8 +80,8 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
 
 async fn supervisor() -> Result<Supervisor, Failure> {
     let program = Program::this().map_err(|error| Failure::system("this program cannot be found", &error))?;
-    let output =
-        Output::standard().map_err(|error| Failure::system("children's output cannot be passed on", &error))?;
+    let output = Output::standard()
+        .map_err(|error| Failure::system("children's output cannot be passed on", &error))?;
     Supervisor::start(program, output)
         .await
         .map_err(|error| Failure::system("no children can be run", &error))
@@ -108,7 +108,9 @@ fn settings(args: &RunArgs) -> Result<Settings, Failure> {
         (Some(Uncertain::Continue), None) => OnUncertain::Continue(settings.ttl),
         (None | Some(Uncertain::Continue), Some(budget)) => OnUncertain::Continue(budget),
         (Some(_), Some(_)) => {
-            return Err(Failure::usage("--uncertain-budget goes with --on-uncertain continue; leave one out"));
+            return Err(Failure::usage(
+                "--uncertain-budget goes with --on-uncertain continue; leave one out",
+            ));
         }
     };
     settings.check().map_err(|error| Failure::usage(error.to_string()))?;
@@ -152,7 +154,8 @@ fn extend_to(supervisor: &Supervisor, settings: &Settings, trusted_until: Moment
 /// Waits for a signal, or for the day on which children can no longer be watched. A second signal ends the
 /// program at once; the deadman then ends the children.
 async fn told_to_stop(supervisor: &Supervisor) -> Option<Failure> {
-    let (Ok(mut term), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    let (Ok(mut term), Ok(mut interrupt)) =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
     else {
         return Some(Failure::new(crate::failure::code::SYSTEM, "signals cannot be received"));
     };

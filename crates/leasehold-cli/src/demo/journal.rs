@@ -22,7 +22,8 @@ pub(super) struct Stretch {
 /// The work itself: writes a line every few milliseconds until it is stopped.
 pub(crate) fn work(journal: &Path) -> Result<ExitCode, Failure> {
     let failed = |error: std::io::Error| Failure::system("the journal cannot be written", &error);
-    let (Ok(resource), Ok(token)) = (std::env::var("LEASEHOLD_RESOURCE"), std::env::var("LEASEHOLD_TOKEN")) else {
+    let (Ok(resource), Ok(token)) = (std::env::var("LEASEHOLD_RESOURCE"), std::env::var("LEASEHOLD_TOKEN"))
+    else {
         return Err(Failure::new(code::USAGE, "demo-work is started by the demo"));
     };
     let mut file = std::fs::File::options().create(true).append(true).open(journal).map_err(failed)?;
@@ -50,7 +51,9 @@ pub(super) fn read_all(directory: &Path) -> Result<Vec<Stretch>, Failure> {
 fn collect(journal: &str, stretches: &mut BTreeMap<(String, u64), (Moment, Moment)>) {
     for line in journal.lines() {
         let mut words = line.split(' ');
-        let (Some(resource), Some(token), Some(at)) = (words.next(), words.next(), words.next()) else { continue };
+        let (Some(resource), Some(token), Some(at)) = (words.next(), words.next(), words.next()) else {
+            continue;
+        };
         // The last line of a journal may have been cut off by a kill.
         let (Ok(token), Ok(at)) = (token.parse(), at.parse().map(Moment)) else { continue };
         let (from, to) = stretches.entry((resource.to_owned(), token)).or_insert((at, at));

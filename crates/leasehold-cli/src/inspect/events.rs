@@ -51,7 +51,8 @@ fn print_all(args: &EventsArgs, rows: impl IntoIterator<Item = (u64, Entry)>) ->
     let mut text = String::new();
     for (_, entry) in rows {
         if args.pool.json {
-            text += &serde_json::to_string(&entry).map_err(|error| Failure::system("cannot print", &error))?;
+            text +=
+                &serde_json::to_string(&entry).map_err(|error| Failure::system("cannot print", &error))?;
         } else {
             text += &line(&entry);
         }
@@ -62,7 +63,8 @@ fn print_all(args: &EventsArgs, rows: impl IntoIterator<Item = (u64, Entry)>) ->
 
 fn line(entry: &Entry) -> String {
     let nanos = i128::from(entry.wall_nanos);
-    let time = jiff::Timestamp::from_nanosecond(nanos).map_or_else(|_| nanos.to_string(), |at| format!("{at:.3}"));
+    let time =
+        jiff::Timestamp::from_nanosecond(nanos).map_or_else(|_| nanos.to_string(), |at| format!("{at:.3}"));
     let mut line = format!("{time}  {:<14}  {:<12}", entry.event.as_str(), entry.name.as_str());
     let mut add = |what: &str, value: Option<String>| {
         if let Some(value) = value {

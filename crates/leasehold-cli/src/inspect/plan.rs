@@ -66,7 +66,8 @@ fn what_if(view: &View, args: &PlanArgs) -> Result<Facts, Failure> {
     let mut facts = view.facts(usize::MAX);
     for name in args.drain.iter().chain(&args.without) {
         if !facts.members.iter().any(|member| member.name == *name) {
-            let said = format!("pool {} has no member named {name}; `leasehold status` lists them", args.pool.pool);
+            let said =
+                format!("pool {} has no member named {name}; `leasehold status` lists them", args.pool.pool);
             return Err(Failure::new(code::NO, said));
         }
     }
@@ -110,16 +111,22 @@ fn planned(pool: Pool, facts: &Facts) -> Planned {
     let plan = Plan::compute(facts);
     let names: BTreeMap<&MemberId, &MemberName> = facts.members.iter().map(|m| (&m.id, &m.name)).collect();
     let name = |id: &MemberId| names.get(id).map_or_else(|| id.to_string(), ToString::to_string);
-    let step = |resource: &ResourceId, from: Option<&MemberId>, to: Option<&MemberId>, why: Option<String>| Step {
-        resource: resource.clone(),
-        from: from.map(name),
-        to: to.map(name),
-        why,
-    };
-    let moves = plan.moves().iter().map(|m| step(&m.resource, Some(&m.from), Some(&m.to), Some(m.reason.to_string())));
+    let step =
+        |resource: &ResourceId, from: Option<&MemberId>, to: Option<&MemberId>, why: Option<String>| Step {
+            resource: resource.clone(),
+            from: from.map(name),
+            to: to.map(name),
+            why,
+        };
+    let moves = plan
+        .moves()
+        .iter()
+        .map(|m| step(&m.resource, Some(&m.from), Some(&m.to), Some(m.reason.to_string())));
     let taken = plan.placements().iter().map(|p| step(&p.resource, None, Some(&p.to), None));
-    let dropped = plan.drops().iter().map(|d| step(&d.resource, Some(&d.from), None, Some(d.reason.to_string())));
-    let unowned = plan.unplaceable().iter().map(|u| step(&u.resource, None, None, Some(u.reason.to_string())));
+    let dropped =
+        plan.drops().iter().map(|d| step(&d.resource, Some(&d.from), None, Some(d.reason.to_string())));
+    let unowned =
+        plan.unplaceable().iter().map(|u| step(&u.resource, None, None, Some(u.reason.to_string())));
     let members = facts.members.iter().map(|member| Load {
         name: member.name.to_string(),
         member: member.id.to_string(),
@@ -141,7 +148,13 @@ fn lines(planned: &Planned) -> String {
     let mut text = String::new();
     let show = |name: &Option<String>| name.clone().unwrap_or_default();
     for step in moves {
-        text += &format!("{} moves from {} to {} ({})\n", step.resource, show(&step.from), show(&step.to), show(&step.why));
+        text += &format!(
+            "{} moves from {} to {} ({})\n",
+            step.resource,
+            show(&step.from),
+            show(&step.to),
+            show(&step.why)
+        );
     }
     for step in taken {
         text += &format!("{} is taken by {}\n", step.resource, show(&step.to));
@@ -158,7 +171,8 @@ fn lines(planned: &Planned) -> String {
         let total = moves.len() + taken.len() + dropped.len();
         text += &format!("{total} of the pool's resources change hands\n");
     }
-    let rows = planned.members.iter().map(|m| vec![m.name.clone(), m.holds.to_string(), m.would_hold.to_string()]);
+    let rows =
+        planned.members.iter().map(|m| vec![m.name.clone(), m.holds.to_string(), m.would_hold.to_string()]);
     text + "\n" + &print::columns(&["MEMBER", "HOLDS", "WOULD HOLD"], &rows.collect::<Vec<_>>())
 }
 
@@ -167,7 +181,8 @@ pub(crate) async fn explain(args: ExplainArgs) -> Result<ExitCode, Failure> {
     let store = open_existing(&args.store).await?;
     let view = view(&store, &pool).await?;
     let Some(explanation) = plan::explain(&view.facts(usize::MAX), &resource) else {
-        let said = format!("pool {pool} has no resource {resource}; `leasehold status --pool {pool}` lists them");
+        let said =
+            format!("pool {pool} has no resource {resource}; `leasehold status --pool {pool}` lists them");
         return Err(Failure::new(code::NO, said));
     };
     if args.json {

@@ -44,15 +44,20 @@ pub(crate) async fn show(args: ShowArgs) -> Result<ExitCode, Failure> {
     let store = open_existing(&args.pool.store).await?;
     let view = view(&store, &args.pool.pool).await?;
     let subject = args.subject.as_str();
-    let named = |session: &&SessionRecord| session.id.as_str() == subject || session.profile.name.as_str() == subject;
-    let members: Vec<MemberShown> = view.sessions().values().filter(named).map(|s| member(&view, s)).collect();
+    let named =
+        |session: &&SessionRecord| session.id.as_str() == subject || session.profile.name.as_str() == subject;
+    let members: Vec<MemberShown> =
+        view.sessions().values().filter(named).map(|s| member(&view, s)).collect();
     let is_resource = view.resources().iter().any(|resource| resource.id.as_str() == subject)
         || view.leases().contains_key(subject);
     let shown = match (is_resource, members.is_empty()) {
         (true, _) => Shown::Resource(resource(&view, subject)),
         (false, false) => Shown::Members(members),
         (false, true) => {
-            let said = format!("pool {} has no resource or member {subject:?}; `leasehold status` lists them", args.pool.pool);
+            let said = format!(
+                "pool {} has no resource or member {subject:?}; `leasehold status` lists them",
+                args.pool.pool
+            );
             return Err(Failure::new(code::NO, said));
         }
     };

@@ -156,7 +156,9 @@ fn pool_lines(pool: &PoolReport) -> String {
         pool.resources.len()
     );
     if pool.frozen {
-        text.push_str("frozen: the store may have forgotten something; nothing changes hands until it is thawed\n");
+        text.push_str(
+            "frozen: the store may have forgotten something; nothing changes hands until it is thawed\n",
+        );
     }
     let members = pool.members.iter().map(|member| {
         let state = if member.state.is_empty() { "ok".to_owned() } else { member.state.join(", ") };
@@ -177,7 +179,8 @@ fn pool_lines(pool: &PoolReport) -> String {
         text.push_str(&print::columns(&["RESOURCE", "OWNER", "TOKEN", "WHY"], &resources));
     }
     for mark in &pool.marks {
-        let value = mark.value.as_deref().filter(|value| !value.is_empty()).map(|value| format!(" ({value})"));
+        let value =
+            mark.value.as_deref().filter(|value| !value.is_empty()).map(|value| format!(" ({value})"));
         text.push_str(&format!("{}: {}{}\n", mark.kind.as_str(), mark.subject, value.unwrap_or_default()));
     }
     text

@@ -21,8 +21,9 @@ const OUTPUT_MAX: u64 = 64 << 20;
 
 pub(super) fn of(args: &RunArgs) -> Result<Option<Arc<dyn Source>>, Failure> {
     if !args.resources.is_empty() {
-        let listing = Listing::new(args.resources.clone())
-            .map_err(|twice| Failure::usage(format!("resource {twice} is given twice in --resources; remove one")))?;
+        let listing = Listing::new(args.resources.clone()).map_err(|twice| {
+            Failure::usage(format!("resource {twice} is given twice in --resources; remove one"))
+        })?;
         return Ok(Some(Arc::new(Fixed(listing))));
     }
     let Some(from) = &args.from else { return Ok(None) };
