@@ -34,25 +34,42 @@ impl Attached {
     /// what the file that was here before said, so it begins frozen.
     pub(super) fn to(path: &Path, remembered: Option<Remembered>) -> Result<Self, Failure> {
         let path = files::resolve(path)?;
-        let _gate = Gate::pass(path.parent().unwrap_or(Path::new(".")));
+        let gate = Gate::pass(path.parent().unwrap_or(Path::new(".")));
         let presence = Presence::announce(&path)?;
-        let before = Identity::of(&path).map_err(|error| Failure::of_io(&path, &error))?;
-        presence.part_companions(&path, before.as_ref())?;
-
-        let mut connection = connect(&path, OpenFlags::SQLITE_OPEN_CREATE).map_err(|e| of_open(&path, &e))?;
-        let first = First { remembered, alone: presence.alone() };
-        prepare(&mut connection, &path, &first)?;
-        let identity = Identity::of(&path).map_err(|error| Failure::of_io(&path, &error))?;
-        match identity {
-            Some(identity) if before.is_none_or(|before| before == identity) => {
-                presence.record(&path, &identity)?;
+        match attach(&path, &presence, remembered) {
+            Ok((connection, identity)) => {
                 presence.settle();
                 Ok(Self { connection, identity, path, _presence: presence })
             }
-            _ => {
-                let said = format!("cannot open {}: it is being replaced; try again", path.display());
-                Err(Failure::unavailable(said))
+            Err(failure) => {
+                if failure.is_misconfigured() {
+                    presence.withdraw(&path, &gate);
+                }
+                Err(failure)
             }
+        }
+    }
+}
+
+fn attach(
+    path: &Path,
+    presence: &Presence,
+    remembered: Option<Remembered>,
+) -> Result<(Connection, Identity), Failure> {
+    let before = Identity::of(path).map_err(|error| Failure::of_io(path, &error))?;
+    presence.part_companions(path, before.as_ref())?;
+    let mut connection = connect(path, OpenFlags::SQLITE_OPEN_CREATE).map_err(|e| of_open(path, &e))?;
+    let first = First { remembered, alone: presence.alone() };
+    prepare(&mut connection, path, &first)?;
+    let identity = Identity::of(path).map_err(|error| Failure::of_io(path, &error))?;
+    match identity {
+        Some(identity) if before.is_none_or(|before| before == identity) => {
+            presence.record(path, &identity)?;
+            Ok((connection, identity))
+        }
+        _ => {
+            let said = format!("cannot open {}: it is being replaced; try again", path.display());
+            Err(Failure::unavailable(said))
         }
     }
 }

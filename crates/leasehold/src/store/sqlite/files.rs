@@ -62,7 +62,7 @@ impl Identity {
 /// Held while a handle finds, creates or replaces what it opens; one at a time in a directory.
 #[derive(Debug)]
 pub(super) struct Gate {
-    _directory: Option<File>,
+    directory: Option<File>,
 }
 
 impl Gate {
@@ -70,7 +70,7 @@ impl Gate {
     /// alone is then decided without it, on the safe side.
     pub(super) fn pass(directory: &Path) -> Self {
         let directory = File::open(directory).ok().filter(|file| retry(|| file.try_lock()) == Locked::Held);
-        Self { _directory: directory }
+        Self { directory }
     }
 }
 
@@ -98,12 +98,15 @@ fn retry(mut attempt: impl FnMut() -> Result<(), TryLockError>) -> Locked {
 pub(super) struct Presence {
     lock: File,
     alone: bool,
+    /// Whether the lock was not there before.
+    new: bool,
 }
 
 impl Presence {
     /// Says that a handle is here. Call it at the gate.
     pub(super) fn announce(path: &Path) -> Result<Self, Failure> {
         let beside = lock_path(path);
+        let new = !beside.exists();
         let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&beside);
         let lock = open.map_err(|error| Failure::of_io(path, &error))?;
         // An exclusive lock stays one until the schema is in place; see `settle`.
@@ -114,7 +117,15 @@ impl Presence {
                 format!("cannot open {shown}: another process has been opening it for too long; try again");
             return Err(Failure::unavailable(said));
         }
-        Ok(Self { lock, alone })
+        Ok(Self { lock, alone, new })
+    }
+
+    /// Leaves nothing beside a file that turned out not to be ours. Only at the gate, where nobody else can be
+    /// about to take the lock that is removed.
+    pub(super) fn withdraw(self, path: &Path, gate: &Gate) {
+        if self.new && self.alone && gate.directory.is_some() {
+            let _ = std::fs::remove_file(lock_path(path));
+        }
     }
 
     /// Whether nobody else was here when this handle came.
