@@ -57,6 +57,9 @@ fn sentence(error: &clap::Error) -> String {
         ErrorKind::ArgumentConflict => {
             let prior =
                 words(error, ContextKind::PriorArg).iter().map(|arg| self::option(arg)).collect::<Vec<_>>();
+            if prior == [option.as_str()] {
+                return format!("{option} is given twice; leave one out");
+            }
             format!("{option} cannot be used together with {}; leave one out", listed(&prior, "and"))
         }
         _ => {
