@@ -40,7 +40,10 @@ pub(crate) async fn events(args: EventsArgs) -> Result<ExitCode, Failure> {
         check_pool(&store, &args.pool.pool).await?;
     }
     print_all(&args, &names, rows)?;
-    while args.follow {
+    if !args.follow {
+        return Ok(ExitCode::SUCCESS);
+    }
+    loop {
         let page = read(&store, &args, after).await?;
         match page.last() {
             Some((last, _)) => after = *last,
@@ -49,7 +52,6 @@ pub(crate) async fn events(args: EventsArgs) -> Result<ExitCode, Failure> {
         learn(&mut names, &page);
         print_all(&args, &names, page)?;
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 fn learn(names: &mut Names, page: &[(u64, Entry)]) {

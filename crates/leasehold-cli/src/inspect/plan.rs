@@ -173,7 +173,7 @@ fn lines(planned: &Planned) -> String {
         text += &format!("{} is let go by {} ({})\n", step.resource, show(&step.from), show(&step.why));
     }
     for step in unowned {
-        text += &format!("{} stays unowned ({})\n", step.resource, show(&step.why));
+        text += &format!("{} would be owned by nobody ({})\n", step.resource, show(&step.why));
     }
     match moves.len() + taken.len() + dropped.len() {
         0 => text.push_str("nothing moves\n"),

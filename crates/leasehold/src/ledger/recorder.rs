@@ -41,7 +41,6 @@ impl Recorder {
     }
 
     /// Begins an entry.
-    #[must_use]
     pub fn note(&self, member: &MemberId, event: Event) -> Note<'_> {
         let entry = Entry {
             wall_nanos: self.clock.wall_nanos(),

@@ -213,7 +213,7 @@ impl fmt::Display for Explanation {
         for candidate in &self.members {
             let Candidate { rank, load, quota, .. } = candidate;
             let name = self.name_of(candidate);
-            writeln!(f, "{rank:>3}. {name}: holds {load}, fair share {quota}; {}", candidate.verdict())?;
+            writeln!(f, "{rank:>3}. {name}: holds {load}, share {quota}; {}", candidate.verdict())?;
         }
         Ok(())
     }
