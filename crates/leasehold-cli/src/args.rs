@@ -1,4 +1,7 @@
-//! The command line. Every option can also come from the environment or from `--config FILE`.
+//! The command line. Options can also come from the environment or from `--config FILE`.
+
+mod help;
+mod value;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,22 +11,11 @@ use leasehold::store::StoreUrl;
 use leasehold::{MemberName, Pool, ResourceId};
 use leasehold_manager::Restart;
 
-const AFTER: &str = "\
-Exit codes:
-  0    done
-  1    the answer is no: not trusted, or not found
-  2    the command line, the configuration or the store's set-up is wrong
-  69   the store does not answer
-  71   the system refused something that was needed
-  126  the command to run may not be executed
-  127  the command to run does not exist
-
-Every option can also come from the environment (LEASEHOLD_STORE, LEASEHOLD_POOL, ...) or from a TOML file
-given with --config, under the option's own name. The command line wins, then the environment, then the file.";
+use self::value::{duration, label};
 
 /// One owner for every piece of work.
 #[derive(Debug, Parser)]
-#[command(name = "leasehold", version = VERSION, after_help = AFTER, max_term_width = 110)]
+#[command(name = "leasehold", version = VERSION, after_help = help::TOP, max_term_width = 110)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -34,41 +26,49 @@ pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Watch work being shared out, a member dying, and its work moving on
+    #[command(after_help = help::DEMO)]
     Demo(DemoArgs),
     /// Run a command for every resource this process owns
-    #[command(after_help = RUN_EXAMPLES)]
+    #[command(after_help = help::RUN)]
     Run(Box<RunArgs>),
     /// Ask, from a child of `run`, whether its lease still stands
-    #[command(after_help = CHECK_EXAMPLES)]
+    #[command(after_help = help::CHECK)]
     Check(CheckArgs),
     /// Show who is there and who owns what
-    #[command(after_help = STATUS_EXAMPLES)]
+    #[command(after_help = help::STATUS)]
     Status(StatusArgs),
     /// Show one resource or one member
+    #[command(after_help = help::SHOW)]
     Show(ShowArgs),
     /// Show what should move, now or if something changed
-    #[command(after_help = PLAN_EXAMPLES)]
+    #[command(after_help = help::PLAN)]
     Plan(PlanArgs),
     /// Say why a resource is where it is
-    #[command(after_help = EXPLAIN_EXAMPLES)]
+    #[command(after_help = help::EXPLAIN)]
     Explain(ExplainArgs),
     /// Print the ledger: every grant, stop, release, expiry and takeover
+    #[command(after_help = help::EVENTS)]
     Events(EventsArgs),
     /// Have a member hand off what it holds
-    #[command(after_help = MARK_EXAMPLES)]
+    #[command(after_help = help::DRAIN)]
     Drain(MemberMarkArgs),
     /// Keep new work from a member
+    #[command(after_help = help::CORDON)]
     Cordon(MemberMarkArgs),
     /// Tie a resource to a member
+    #[command(after_help = help::PIN)]
     Pin(PinArgs),
     /// Have nobody hold a resource
+    #[command(after_help = help::PAUSE)]
     Pause(PauseArgs),
     /// Print a completion script for a shell
+    #[command(after_help = help::COMPLETIONS)]
     Completions {
         /// The shell
         shell: clap_complete::Shell,
     },
     /// Write the manual pages into a directory
+    #[command(after_help = help::MAN)]
     Man {
         /// Where to
         directory: PathBuf,
@@ -80,37 +80,6 @@ pub(crate) enum Command {
         journal: PathBuf,
     },
 }
-
-const RUN_EXAMPLES: &str = "\
-Examples:
-  leasehold run --store sqlite:work.db --pool jobs --resources a,b,c -- ./worker {resource}
-  leasehold run --store sqlite:work.db --pool cameras --from file:cameras.txt --ttl 10s -- ./track {resource}
-  leasehold run --store sqlite:work.db --pool tenants --from dir:/srv/tenants --capacity 20 -- ./serve {resource}
-
-Start the same line as often as you like, on one host: the processes share the resources out. {resource}, {token},
-{pool} and {member} in the command are replaced. The command finds LEASEHOLD_POOL, LEASEHOLD_RESOURCE,
-LEASEHOLD_TOKEN, LEASEHOLD_MEMBER and LEASEHOLD_SOCKET in its environment. Linux only.";
-const CHECK_EXAMPLES: &str = "\
-Examples:
-  leasehold check && write-the-result        within a child of `leasehold run`
-  leasehold check --json                     {\"trusted\":true,\"token\":7,\"remaining_ms\":21034,...}";
-const STATUS_EXAMPLES: &str = "\
-Examples:
-  leasehold status --store sqlite:work.db
-  leasehold status --store sqlite:work.db --pool jobs --json";
-const PLAN_EXAMPLES: &str = "\
-Examples:
-  leasehold plan --store sqlite:work.db --pool jobs
-  leasehold plan --store sqlite:work.db --pool jobs --drain api-2
-  leasehold plan --store sqlite:work.db --pool jobs --join 2";
-const EXPLAIN_EXAMPLES: &str = "\
-Examples:
-  leasehold explain --store sqlite:work.db jobs/a
-  leasehold explain --store sqlite:work.db --pool jobs a";
-const MARK_EXAMPLES: &str = "\
-Examples:
-  leasehold drain --store sqlite:work.db --pool jobs api-2
-  leasehold drain --store sqlite:work.db --pool jobs api-2 --undo";
 
 /// Where the leases are.
 #[derive(Debug, Args)]
@@ -127,7 +96,7 @@ pub(crate) struct StoreArgs {
 #[derive(Debug, Args)]
 pub(crate) struct LogArgs {
     /// How logs are written
-    #[arg(long, env = "LEASEHOLD_LOG_FORMAT", value_enum, default_value = "text")]
+    #[arg(long, env = "LEASEHOLD_LOG_FORMAT", value_enum, default_value = "text", value_name = "FORMAT")]
     pub(crate) log_format: LogFormat,
     /// What is logged: error, warn, info, debug, trace, or a filter such as leasehold=debug
     #[arg(long, env = "LEASEHOLD_LOG", default_value = "info", value_name = "LEVEL")]
@@ -162,29 +131,31 @@ pub(crate) struct RunArgs {
     /// output). Without this and --resources, those declared in the store
     #[arg(long, env = "LEASEHOLD_FROM", value_name = "SOURCE")]
     pub(crate) from: Option<String>,
-    /// How long others wait for a sign of life before they take over
-    #[arg(long, env = "LEASEHOLD_TTL", value_parser = duration, value_name = "TIME")]
+    /// How long others wait for a sign of life before they take over [default: 30s; 60s in the pool
+    /// cameras, 15s in leader]
+    #[arg(long, env = "LEASEHOLD_TTL", value_parser = duration, allow_hyphen_values = true, value_name = "TIME")]
     pub(crate) ttl: Option<Duration>,
     /// How often a sign of life is given [default: a third of the TTL]
-    #[arg(long, env = "LEASEHOLD_HEARTBEAT", value_parser = duration, value_name = "TIME")]
+    #[arg(long, env = "LEASEHOLD_HEARTBEAT", value_parser = duration, allow_hyphen_values = true, value_name = "TIME")]
     pub(crate) heartbeat: Option<Duration>,
     /// How long one call to the store may take [default: half the heartbeat, at most 3s]
-    #[arg(long, env = "LEASEHOLD_CALL_TIMEOUT", value_parser = duration, value_name = "TIME")]
+    #[arg(long, env = "LEASEHOLD_CALL_TIMEOUT", value_parser = duration, allow_hyphen_values = true, value_name = "TIME")]
     pub(crate) call_timeout: Option<Duration>,
     /// What is taken off the TTL for clocks that differ [default: a tenth of the TTL, at least 200ms]
-    #[arg(long, env = "LEASEHOLD_MARGIN", value_parser = duration, value_name = "TIME")]
+    #[arg(long, env = "LEASEHOLD_MARGIN", value_parser = duration, allow_hyphen_values = true, value_name = "TIME")]
     pub(crate) margin: Option<Duration>,
     /// How long a command gets between SIGTERM and SIGKILL [default: a quarter of the TTL, at most 10s]
-    #[arg(long, env = "LEASEHOLD_GRACE", value_parser = duration, value_name = "TIME")]
+    #[arg(long, env = "LEASEHOLD_GRACE", value_parser = duration, allow_hyphen_values = true, value_name = "TIME")]
     pub(crate) grace: Option<Duration>,
-    /// How many handoffs may be in flight in the pool
+    /// How many handoffs may be in flight in the pool [default: 64]
     #[arg(long, env = "LEASEHOLD_BUDGET", value_name = "N")]
     pub(crate) budget: Option<usize>,
-    /// What happens to the commands while the store does not confirm heartbeats
-    #[arg(long, env = "LEASEHOLD_ON_UNCERTAIN", value_enum)]
+    /// What happens to the commands while the store does not confirm heartbeats [default: continue; pause
+    /// in the pool endpoints]
+    #[arg(long, env = "LEASEHOLD_ON_UNCERTAIN", value_enum, value_name = "WHAT")]
     pub(crate) on_uncertain: Option<Uncertain>,
     /// How long commands go on with --on-uncertain continue [default: while trusted]
-    #[arg(long, env = "LEASEHOLD_UNCERTAIN_BUDGET", value_parser = duration, value_name = "TIME")]
+    #[arg(long, env = "LEASEHOLD_UNCERTAIN_BUDGET", value_parser = duration, allow_hyphen_values = true, value_name = "TIME")]
     pub(crate) uncertain_budget: Option<Duration>,
     /// This member's name, the same after a restart [default: the host's name]
     #[arg(long, env = "LEASEHOLD_NAME")]
@@ -198,6 +169,9 @@ pub(crate) struct RunArgs {
     /// Whether a command that ended is started again: always, on-failure or never
     #[arg(long, env = "LEASEHOLD_RESTART", default_value = "always", value_name = "WHEN")]
     pub(crate) restart: Restart,
+    /// Leave when standard input ends, as the demo's members do
+    #[arg(long, hide = true)]
+    pub(crate) while_stdin: bool,
     /// The command to run for each resource
     #[arg(last = true, required = true, value_name = "CMD")]
     pub(crate) command: Vec<std::ffi::OsString>,
@@ -212,17 +186,17 @@ pub(crate) enum Uncertain {
 
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
-    /// The supervisor's socket
+    /// The supervisor's socket; children of `run` find it in their environment
     #[arg(long, env = "LEASEHOLD_SOCKET", value_name = "PATH")]
-    pub(crate) socket: PathBuf,
+    pub(crate) socket: Option<PathBuf>,
     /// The resource
     #[arg(long, env = "LEASEHOLD_RESOURCE")]
-    pub(crate) resource: ResourceId,
+    pub(crate) resource: Option<ResourceId>,
     /// The token the work was started with
     #[arg(long, env = "LEASEHOLD_TOKEN")]
     pub(crate) token: Option<leasehold::Token>,
     /// How long to wait for an answer
-    #[arg(long, default_value = "2s", value_parser = duration, value_name = "TIME")]
+    #[arg(long, default_value = "2s", value_parser = duration, allow_hyphen_values = true, value_name = "TIME")]
     pub(crate) timeout: Duration,
     /// Print JSON
     #[arg(long)]
@@ -345,33 +319,8 @@ pub(crate) struct PauseArgs {
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
     /// The TTL of the demo's leases
-    #[arg(long, default_value = "3s", value_parser = duration, value_name = "TIME")]
+    #[arg(long, default_value = "3s", value_parser = duration, allow_hyphen_values = true, value_name = "TIME")]
     pub(crate) ttl: Duration,
-}
-
-/// A length of time such as `30s`, `500ms` or `2m`.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = match &text[number.len()..] {
-        "ms" => 0.001,
-        "s" => 1.0,
-        "m" => 60.0,
-        "h" => 3600.0,
-        _ => return Err("give a number and a unit: 500ms, 30s, 2m or 1h".to_owned()),
-    };
-    match number.parse::<f64>() {
-        Ok(value) if value.is_finite() && (0.0..=1e6).contains(&value) => {
-            Ok(Duration::from_secs_f64(value * unit))
-        }
-        _ => Err("give a number and a unit: 500ms, 30s, 2m or 1h".to_owned()),
-    }
-}
-
-fn label(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        _ => Err("give a label as key=value".to_owned()),
-    }
 }
 
 #[cfg(test)]
@@ -382,14 +331,5 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn durations_need_a_number_and_a_unit() {
-        assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1500)));
-        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
-        for bad in ["", "5", "s", "-1s", "1d", "1e9s", "infs", "NaNs"] {
-            assert!(duration(bad).is_err(), "{bad:?} was taken");
-        }
     }
 }

@@ -9,9 +9,15 @@ use crate::failure::{Failure, chain, code};
 use crate::print;
 
 pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
-    let question = Question { resource: args.resource.to_string(), token: args.token.map(|token| token.0) };
+    let (Some(socket), Some(resource)) = (&args.socket, &args.resource) else {
+        let missing = if args.socket.is_none() { "LEASEHOLD_SOCKET" } else { "LEASEHOLD_RESOURCE" };
+        return Err(Failure::usage(format!(
+            "this is no child of `leasehold run`: {missing} is not set; run it from such a child, or give --socket and --resource"
+        )));
+    };
+    let question = Question { resource: resource.to_string(), token: args.token.map(|token| token.0) };
     // No answer is no trust: a frozen or dead supervisor keeps no lease.
-    let reply = ask(&args.socket, &question, args.timeout)
+    let reply = ask(socket, &question, args.timeout)
         .unwrap_or_else(|error| Reply::refused(&question, None, chain(&error)));
     if args.json {
         print::json(&reply)?;

@@ -10,10 +10,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::clock::{self, Moment, SystemClock};
+use leasehold::participant::Settings;
 use leasehold::store::{MarkKind, Store, StoreUrl, open};
 use leasehold::view::View;
 use leasehold::{Pool, ResourceId};
 use nix::sys::signal::Signal;
+use tokio::signal::unix::{SignalKind, signal};
 
 use self::cast::Cast;
 pub(crate) use self::journal::work;
@@ -27,10 +29,11 @@ const RESOURCES: [&str; 12] = [
     "crane-1", "crane-2", "crane-3", "crane-4", "gate-1", "gate-2", "gate-3", "gate-4", "pump-1", "pump-2",
     "pump-3", "pump-4",
 ];
-/// How long any scene may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long any scene may take, at least.
+const PATIENCE_MIN: Duration = Duration::from_secs(30);
 
 pub(crate) fn demo(args: &DemoArgs) -> Result<ExitCode, Failure> {
+    Settings::with_ttl(args.ttl).check().map_err(|error| Failure::usage(error.to_string()))?;
     crate::runtime()?.block_on(async {
         let directory =
             tempfile::tempdir().map_err(|error| Failure::system("no temporary directory", &error))?;
@@ -40,8 +43,25 @@ pub(crate) fn demo(args: &DemoArgs) -> Result<ExitCode, Failure> {
         let cast = Cast::new(directory.path(), &store_path, args.ttl);
         let view = View::new(pool.clone());
         let mut play = Play { store, pool, view, cast, ttl: args.ttl, started: clock::now() };
-        play.perform().await
+        tokio::select! {
+            performed = play.perform() => performed,
+            failed = interrupted() => Err(failed),
+        }
     })
+}
+
+/// A viewer who has seen enough: everything is cleared away as at the end.
+async fn interrupted() -> Failure {
+    let (Ok(mut term), Ok(mut interrupt)) =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        return Failure::new(code::SYSTEM, "signals cannot be received");
+    };
+    tokio::select! {
+        _ = term.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Failure::new(code::INTERRUPTED, "the demo was interrupted")
 }
 
 struct Play {
@@ -129,7 +149,8 @@ impl Play {
     }
 
     async fn until(&mut self, what: &str, holds: impl Fn(&Self) -> bool) -> Result<(), Failure> {
-        let deadline = clock::now().after(PATIENCE);
+        let patience = PATIENCE_MIN.max(self.ttl * 4);
+        let deadline = clock::now().after(patience);
         loop {
             self.view.refresh(&*self.store, &SystemClock).await?;
             if holds(self) {
@@ -137,7 +158,7 @@ impl Play {
             }
             if clock::now() > deadline {
                 self.picture()?;
-                let said = format!("waited {PATIENCE:?} in vain until {what}; is the machine very busy?");
+                let said = format!("waited {patience:?} in vain until {what}; is the machine very busy?");
                 return Err(Failure::new(code::NO, said));
             }
             tokio::time::sleep(Duration::from_millis(20)).await;

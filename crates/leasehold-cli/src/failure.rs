@@ -2,13 +2,17 @@
 
 use std::error::Error;
 use std::fmt;
+use std::io::Write;
+use std::process::ExitCode;
 
 use leasehold::discover::SourceError;
 use leasehold::participant::JoinError;
-use leasehold::store::{StoreError, StoreErrorKind, StoreUrlError};
+use leasehold::store::{StoreError, StoreErrorKind};
 
 /// Exit codes, as `leasehold --help` and the documentation list them.
 pub(crate) mod code {
+    /// Nothing went wrong.
+    pub(crate) const DONE: u8 = 0;
     /// The answer is no: not trusted, not found.
     pub(crate) const NO: u8 = 1;
     /// The command line or the configuration is wrong.
@@ -21,6 +25,8 @@ pub(crate) mod code {
     pub(crate) const NOT_EXECUTABLE: u8 = 126;
     /// The command to run does not exist.
     pub(crate) const NOT_FOUND: u8 = 127;
+    /// A second signal ended everything at once.
+    pub(crate) const INTERRUPTED: u8 = 130;
 }
 
 /// What went wrong, to what, and what to do.
@@ -37,6 +43,20 @@ impl Failure {
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self::new(code::USAGE, message)
+    }
+
+    /// Whoever read the output has gone away: the end, but nothing to complain about.
+    pub(crate) fn nobody_reads() -> Self {
+        Self::new(code::DONE, "")
+    }
+
+    /// Says what happened, if there is anything to say, and how the program ends.
+    pub(crate) fn report(&self) -> ExitCode {
+        if !self.message.is_empty() {
+            // Where nobody listens to errors either, the exit code has to do.
+            let _ = writeln!(std::io::stderr(), "leasehold: {self}");
+        }
+        ExitCode::from(self.code)
     }
 
     pub(crate) fn system(what: &str, error: &dyn Error) -> Self {
@@ -67,24 +87,26 @@ impl From<StoreError> for Failure {
             StoreErrorKind::Misconfigured => code::USAGE,
             _ => code::UNAVAILABLE,
         };
-        Self::new(code, chain(&error))
-    }
-}
-
-impl From<StoreUrlError> for Failure {
-    fn from(error: StoreUrlError) -> Self {
-        Self::usage(chain(&error))
+        // The message says what to do; what the system said stands behind it.
+        let message = match error.source() {
+            Some(cause) => format!("{error} ({})", chain(cause)),
+            None => error.to_string(),
+        };
+        Self::new(code, message)
     }
 }
 
 impl From<JoinError> for Failure {
     fn from(error: JoinError) -> Self {
-        Self::usage(chain(&error))
+        match error {
+            JoinError::Source(error) => error.into(),
+            error => Self::usage(chain(&error)),
+        }
     }
 }
 
 impl From<SourceError> for Failure {
     fn from(error: SourceError) -> Self {
-        Self::usage(chain(&error))
+        Self::usage(format!("--from cannot be used: {}; correct it and start again", chain(&error)))
     }
 }

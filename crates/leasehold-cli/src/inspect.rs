@@ -39,10 +39,27 @@ pub(crate) async fn open_existing(args: &StoreArgs) -> Result<Arc<dyn Store>, Fa
 }
 
 /// Reads a pool.
-async fn view(store: &Arc<dyn Store>, pool: &Pool) -> Result<View, Failure> {
+pub(crate) async fn view(store: &Arc<dyn Store>, pool: &Pool) -> Result<View, Failure> {
     let mut view = View::new(pool.clone());
     view.refresh(&**store, &SystemClock).await?;
     Ok(view)
+}
+
+/// Refuses a pool that the store has never heard of.
+async fn check_pool(store: &Arc<dyn Store>, pool: &Pool) -> Result<(), Failure> {
+    let pools = store.pools().await?;
+    if pools.contains(pool) {
+        return Ok(());
+    }
+    let known: Vec<&str> = pools.iter().map(Pool::as_str).collect();
+    let known =
+        if known.is_empty() { "it has none yet".to_owned() } else { format!("it has {}", known.join(", ")) };
+    Err(Failure::new(code::NO, format!("the store has no pool {pool}; {known}")))
+}
+
+/// How many of something there are.
+fn count(number: usize, what: &str) -> String {
+    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
 }
 
 /// A member's name for people, or its id if it is gone.

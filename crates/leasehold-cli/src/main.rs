@@ -11,10 +11,12 @@ mod manual;
 mod operate;
 mod print;
 mod run;
+mod usage;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches};
 
 use crate::args::{Cli, Command};
@@ -26,27 +28,27 @@ fn main() -> ExitCode {
         return code;
     }
     let args: Vec<OsString> = std::env::args_os().collect();
-    let failed = |failure: Failure| {
-        eprintln!("leasehold: {failure}");
-        ExitCode::from(failure.code)
+    let name = usage::subcommand(&args, &Cli::command());
+    let command = match config::apply(&args, name, Cli::command()) {
+        Ok(command) => command,
+        Err(failure) => return failure.report(),
     };
-    let command = match config::path(&args) {
-        Some(path) => match config::apply(&path, &args, Cli::command()) {
-            Ok(command) => command,
-            Err(failure) => return failed(failure),
-        },
-        None => Cli::command(),
-    };
-    let cli = match command.try_get_matches_from(args).and_then(|matches| Cli::from_arg_matches(&matches)) {
+    let matches = command.try_get_matches_from(&args);
+    let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
-        Err(error) => {
-            let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(failure::code::USAGE));
+        Err(error)
+            if error.use_stderr() && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand =>
+        {
+            return usage::failure(&error, name).report();
+        }
+        Err(asked) => {
+            let _ = asked.print();
+            return ExitCode::from(u8::try_from(asked.exit_code()).unwrap_or(failure::code::USAGE));
         }
     };
     match dispatch(cli.command) {
         Ok(code) => code,
-        Err(failure) => failed(failure),
+        Err(failure) => failure.report(),
     }
 }
 

@@ -3,10 +3,11 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use leasehold::Pool;
 use leasehold::clock::SystemClock;
 use leasehold::ledger::{Event, Recorder};
 use leasehold::store::{Cursor, MarkKind, Marked, Store, StoreError, Version};
+use leasehold::view::View;
+use leasehold::{Pool, Token};
 use serde::Serialize;
 
 use crate::args::{MemberMarkArgs, PauseArgs, PinArgs, PoolArgs};
@@ -68,14 +69,43 @@ async fn set(
     sentence: &str,
 ) -> Result<ExitCode, Failure> {
     let store = inspect::open_existing(&args.store).await?;
+    let note = absent(&inspect::view(&store, &args.pool).await?, kind, subject, value);
     put_mark(&*store, &args.pool, kind, subject, value).await?;
     record(&store, &args.pool, kind, subject, value).await;
     if args.json {
         print::json(&Done { pool: &args.pool, mark: kind, subject, value })?;
     } else {
-        print::text(&format!("{sentence}\n"))?;
+        print::text(&format!("{sentence}\n{note}"))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A mark on somebody or something that is not there stays for when it comes. It may also be a slip of the hand.
+fn absent(view: &View, kind: MarkKind, subject: &str, value: Option<&str>) -> String {
+    let member = |name: &str| {
+        let mut living = view.sessions().values().filter(|session| !session.ended);
+        living.any(|session| session.profile.name.as_str() == name)
+    };
+    let resource = |id: &str| view.resources().iter().any(|resource| resource.id.as_str() == id);
+    let note =
+        |what: &str, name: &str| format!("note: no {what} {name} is there now; the mark waits for it\n");
+    match (kind, value) {
+        (_, None) => String::new(),
+        (MarkKind::Drain | MarkKind::Cordon, _) if !member(subject) => note("member", subject),
+        (MarkKind::Pin | MarkKind::Pause, _) if !resource(subject) => note("resource", subject),
+        (MarkKind::Pin, Some(name)) if !member(name) => note("member", name),
+        _ => String::new(),
+    }
+}
+
+/// What a quarantine's mark says. It holds for one token: the next holder may do better.
+pub(crate) fn quarantine_note(token: Token, why: &str) -> String {
+    format!("under token {token} the command keeps failing: {why}")
+}
+
+/// Whether a quarantine's mark is about this token.
+pub(crate) fn is_quarantined_under(note: &str, token: Token) -> bool {
+    note.starts_with(&quarantine_note(token, ""))
 }
 
 /// The operator's act in the ledger.

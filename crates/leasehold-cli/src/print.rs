@@ -6,12 +6,12 @@ use serde::Serialize;
 
 use crate::failure::{Failure, code};
 
-/// Writes text; a closed pipe ends the program quietly.
+/// Writes text; a closed pipe ends the program, quietly.
 pub(crate) fn text(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Failure::nobody_reads()),
         Err(error) => Err(Failure::new(code::SYSTEM, format!("cannot write to standard output: {error}"))),
     }
 }

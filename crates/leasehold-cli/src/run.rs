@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use leasehold::clock::{Moment, SystemClock};
 use leasehold::ledger::Recorder;
-use leasehold::participant::{OnUncertain, Settings, State, Status};
+use leasehold::participant::{OnUncertain, Settings, State};
 use leasehold::store::{Store, open};
 use leasehold::{Lease, Participant};
 use leasehold_manager::{Output, Program, Question, Reply, Socket, Supervisor};
@@ -35,7 +35,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     log::start(&args.log)?;
     let settings = settings(&args)?;
     command::check(&args.command)?;
-    let source = source::of(&args)?;
+    let source = source::of(&args).await?;
     let store = open(&args.store.store).await?;
     let supervisor = Arc::new(supervisor().await?);
     let leases = Leases::default();
@@ -66,8 +66,8 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     // Children that are being stopped have a deadline of their own, before trust ends, and their leases must not
     // go back before they are gone.
     let member = participant.without_abort().start(work).await?;
-    let extending = tokio::spawn(extend(member.status(), Arc::clone(&supervisor), settings));
-    let failed = told_to_stop(&supervisor).await;
+    let extending = tokio::spawn(extend(member.trusted_until(), Arc::clone(&supervisor), settings));
+    let failed = told_to_stop(&supervisor, args.while_stdin).await;
     member.leave().await;
     extending.abort();
     drop(children);
@@ -135,13 +135,13 @@ fn recorder(args: &RunArgs, store: Arc<dyn Store>) -> Recorder {
 }
 
 /// Moves the children's deadline on with every confirmed heartbeat.
-async fn extend(mut status: watch::Receiver<Status>, supervisor: Arc<Supervisor>, settings: Settings) {
+async fn extend(mut trust: watch::Receiver<Option<Moment>>, supervisor: Arc<Supervisor>, settings: Settings) {
     loop {
-        let trusted_until = status.borrow_and_update().trusted_until;
+        let trusted_until = *trust.borrow_and_update();
         if let Some(until) = trusted_until {
             extend_to(&supervisor, &settings, until);
         }
-        if status.changed().await.is_err() {
+        if trust.changed().await.is_err() {
             return;
         }
     }
@@ -153,7 +153,7 @@ fn extend_to(supervisor: &Supervisor, settings: &Settings, trusted_until: Moment
 
 /// Waits for a signal, or for the day on which children can no longer be watched. A second signal ends the
 /// program at once; the deadman then ends the children.
-async fn told_to_stop(supervisor: &Supervisor) -> Option<Failure> {
+async fn told_to_stop(supervisor: &Supervisor, while_stdin: bool) -> Option<Failure> {
     let (Ok(mut term), Ok(mut interrupt)) =
         (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
     else {
@@ -162,6 +162,7 @@ async fn told_to_stop(supervisor: &Supervisor) -> Option<Failure> {
     tokio::select! {
         _ = term.recv() => {}
         _ = interrupt.recv() => {}
+        () = end_of_stdin(), if while_stdin => {}
         error = supervisor.failed() => {
             return Some(Failure::system("children can no longer be watched, so none may run", &error));
         }
@@ -172,9 +173,20 @@ async fn told_to_stop(supervisor: &Supervisor) -> Option<Failure> {
             _ = term.recv() => {}
             _ = interrupt.recv() => {}
         }
-        std::process::exit(130);
+        std::process::exit(crate::failure::code::INTERRUPTED.into());
     });
     None
+}
+
+/// Ends when whoever started this program has closed its standard input, or is no more.
+async fn end_of_stdin() {
+    let (ended, end) = tokio::sync::oneshot::channel();
+    // A thread of its own, because a read that nothing ends would keep the runtime from shutting down.
+    std::thread::spawn(move || {
+        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+        let _: Result<(), ()> = ended.send(());
+    });
+    let _ = end.await;
 }
 
 /// The leases children ask about.

@@ -30,6 +30,16 @@ fn frozen<T: std::fmt::Debug>(answer: Answer<T>) -> Nonce {
     }
 }
 
+/// Deletes the file, perhaps without what SQLite keeps beside it.
+fn delete(file: &File, leave_companions: bool) {
+    std::fs::remove_file(file.path()).expect("the file is there");
+    for companion in ["work.db-wal", "work.db-shm"] {
+        if !leave_companions {
+            let _ = std::fs::remove_file(file.path().with_file_name(companion));
+        }
+    }
+}
+
 async fn refusal(path: &Path) -> StoreError {
     SqliteStore::open(path).await.expect_err("such a path cannot be used")
 }
@@ -68,7 +78,7 @@ async fn a_file_deleted_under_a_holder_comes_back_frozen_and_is_reasserted() {
         let (store, other) = (open(&file.path()).await, open(&file.path()).await);
         let mut holder = Member::join(&store, "holder").await;
         let held = holder.take("a").await;
-        file.delete(leave_companions);
+        delete(&file, leave_companions);
         let nonce = frozen(holder.beat().await);
         assert_eq!(era_of(&other).await.ttl_max, holder.session.ttl, "who thaws waits as long as before");
         let kept = holder.reassert(nonce, std::slice::from_ref(&held)).await;
@@ -87,22 +97,55 @@ async fn a_newcomer_that_creates_a_deleted_file_first_cannot_be_granted_what_is_
     let store = open(&file.path()).await;
     let mut holder = Member::join(&store, "holder").await;
     let held = holder.take("a").await;
-    file.delete(false);
+    delete(&file, false);
     let newcomer = open(&file.path()).await;
     let era = era_of(&newcomer).await;
     assert!(era.frozen, "somebody here may remember another file");
-    assert!(era.ttl_max >= Duration::from_secs(60), "and nobody knows for how long: {:?}", era.ttl_max);
+    assert_eq!(era.ttl_max, holder.session.ttl, "who thaws waits as long as before");
     assert_eq!(newcomer.open(&session("new")).await.expect("the store answers"), Answer::Frozen(era.nonce));
     assert_eq!(holder.beat().await, Answer::Frozen(era.nonce), "it is not frozen again");
     assert_eq!(holder.reassert(era.nonce, &[held]).await, Answer::Done(vec![Reasserted::Kept]));
 }
 
+// proves the contract's second point across deletion of the whole file
 #[tokio::test]
-async fn a_deleted_file_that_nobody_remembers_begins_live() {
+async fn a_file_deleted_while_nobody_is_there_begins_live_above_every_token_it_gave_out() {
     let file = File::new();
-    drop(open(&file.path()).await);
-    file.delete(false);
-    assert!(!era_of(&open(&file.path()).await).await.frozen);
+    let store = open(&file.path()).await;
+    let mut one = Member::join(&store, "one").await;
+    let given = one.take("a").await;
+    drop((one, store));
+    delete(&file, false);
+    let store = open(&file.path()).await;
+    assert!(!era_of(&store).await.frozen, "nobody is left who could hold anything");
+    let mut two = Member::join(&store, "two").await;
+    assert!(two.take("a").await.token > given.token);
+}
+
+// proves the contract's second point across a restored backup
+#[tokio::test]
+async fn a_copy_put_back_while_nobody_is_there_never_gives_out_a_token_again() {
+    for in_place in [false, true] {
+        let file = File::new();
+        let store = open(&file.path()).await;
+        let mut one = Member::join(&store, "one").await;
+        let early = one.take("a").await;
+        file.copy();
+        let _ = one.give_back(&early).await;
+        let late = one.take("a").await;
+        drop((one, store));
+        if in_place {
+            std::fs::copy(file.copy_path(), file.path()).expect("the copy can be put back");
+        } else {
+            file.put_copy_back();
+        }
+        let store = open(&file.path()).await;
+        let era = era_of(&store).await;
+        assert!(era.frozen, "in place {in_place}: the file was set back");
+        assert_eq!(store.thaw(era.nonce).await.expect("the store answers"), Thawed::Thawed);
+        let mut two = Member::join(&store, "two").await;
+        assert!(two.take("a").await.token > late.token, "in place {in_place}");
+    }
 }
 
 // proves R003

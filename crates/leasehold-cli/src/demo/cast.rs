@@ -32,13 +32,21 @@ impl Cast {
         let program = std::env::current_exe().map_err(failed)?;
         let journal = self.directory.join(format!("{name}.journal"));
         let ttl = format!("{}ms", self.ttl.as_millis());
-        let child = Command::new(&program)
+        let mut member = Command::new(&program);
+        // The demo is the same whatever its viewer's environment says.
+        for (name, _) in
+            std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LEASEHOLD_"))
+        {
+            member.env_remove(name);
+        }
+        let child = member
             .args(["run", "--store", &self.store, "--pool", POOL, "--name", name, "--ttl", &ttl])
-            .args(["--log", "error", "--resources", &RESOURCES.join(","), "--"])
+            // Whatever ends the demo, even kill -9, ends its members: they hold the other end of this pipe.
+            .args(["--log", "off", "--while-stdin", "--resources", &RESOURCES.join(","), "--"])
             .arg(&program)
             .arg("demo-work")
             .arg(&journal)
-            .stdin(Stdio::null())
+            .stdin(Stdio::piped())
             .spawn()
             .map_err(failed)?;
         self.members.insert(name.to_owned(), child);

@@ -1,14 +1,15 @@
 //! `events`: the ledger, oldest first, and what is added to it.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::ledger::Entry;
+use leasehold::ledger::{Entry, Event};
 use leasehold::store::Store;
+use leasehold::{MemberId, MemberName};
 
-use super::open_existing;
+use super::{check_pool, open_existing};
 use crate::args::EventsArgs;
 use crate::failure::Failure;
 use crate::print;
@@ -18,19 +19,27 @@ const PAGE: usize = 1000;
 /// How often to look for more.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
+/// The names of members by their ids, as far as the ledger has told them.
+type Names = HashMap<MemberId, MemberName>;
+
 pub(crate) async fn events(args: EventsArgs) -> Result<ExitCode, Failure> {
     let store = open_existing(&args.pool.store).await?;
     let newest = usize::try_from(args.limit).unwrap_or(usize::MAX);
     let mut rows: VecDeque<(u64, Entry)> = VecDeque::new();
+    let mut names = Names::new();
     let mut after = 0;
     loop {
         let page = read(&store, &args, after).await?;
         let Some((last, _)) = page.last() else { break };
         after = *last;
+        learn(&mut names, &page);
         rows.extend(page);
         rows.drain(..rows.len().saturating_sub(newest));
     }
-    print_all(&args, rows)?;
+    if rows.is_empty() && !args.follow {
+        check_pool(&store, &args.pool.pool).await?;
+    }
+    print_all(&args, &names, rows)?;
     if !args.follow {
         return Ok(ExitCode::SUCCESS);
     }
@@ -40,8 +49,13 @@ pub(crate) async fn events(args: EventsArgs) -> Result<ExitCode, Failure> {
             Some((last, _)) => after = *last,
             None => tokio::time::sleep(LOOK_AGAIN).await,
         }
-        print_all(&args, page)?;
+        learn(&mut names, &page);
+        print_all(&args, &names, page)?;
     }
+}
+
+fn learn(names: &mut Names, page: &[(u64, Entry)]) {
+    names.extend(page.iter().map(|(_, entry)| (entry.member.clone(), entry.name.clone())));
 }
 
 async fn read(store: &Arc<dyn Store>, args: &EventsArgs, after: u64) -> Result<Vec<(u64, Entry)>, Failure> {
@@ -49,35 +63,43 @@ async fn read(store: &Arc<dyn Store>, args: &EventsArgs, after: u64) -> Result<V
 }
 
 /// With `--json`, one object a line, so that following works with any tool.
-fn print_all(args: &EventsArgs, rows: impl IntoIterator<Item = (u64, Entry)>) -> Result<(), Failure> {
+fn print_all(
+    args: &EventsArgs,
+    names: &Names,
+    rows: impl IntoIterator<Item = (u64, Entry)>,
+) -> Result<(), Failure> {
     let mut text = String::new();
     for (_, entry) in rows {
         if args.pool.json {
             text +=
                 &serde_json::to_string(&entry).map_err(|error| Failure::system("cannot print", &error))?;
         } else {
-            text += &line(&entry);
+            text += &line(&entry, names);
         }
         text.push('\n');
     }
     print::text(&text)
 }
 
-fn line(entry: &Entry) -> String {
+fn line(entry: &Entry, names: &Names) -> String {
     let nanos = i128::from(entry.wall_nanos);
     let time =
         jiff::Timestamp::from_nanosecond(nanos).map_or_else(|_| nanos.to_string(), |at| format!("{at:.3}"));
-    let mut line = format!("{time}  {:<14}  {:<12}", entry.event.as_str(), entry.name.as_str());
-    let mut add = |what: &str, value: Option<String>| {
-        if let Some(value) = value {
-            line += &format!("  {what}{value}");
-        }
+    let subject = match (&entry.resource, entry.token) {
+        (Some(resource), Some(token)) => format!("{resource}#{token}"),
+        (Some(resource), None) => resource.to_string(),
+        _ => "-".to_owned(),
     };
-    add("", entry.resource.as_ref().map(ToString::to_string));
-    add("token=", entry.token.map(|token| token.to_string()));
-    add("reason=", entry.reason.map(|reason| reason.to_string()));
-    add("other=", entry.other.as_ref().map(ToString::to_string));
-    add("", entry.detail.clone());
-    add("error=", entry.error.as_ref().map(|error| format!("{error:?}")));
-    line
+    let name = |id: &MemberId| names.get(id).map_or_else(|| id.to_string(), ToString::to_string);
+    let other = entry.other.as_ref().map(|other| match entry.event {
+        Event::Released => format!("to {}", name(other)),
+        Event::TakenOver => format!("from {}", name(other)),
+        _ => name(other),
+    });
+    let reason = entry.reason.map(|reason| reason.to_string());
+    let error = entry.error.as_ref().map(|error| format!("{error:?}"));
+    let rest: Vec<String> = [reason, other, entry.detail.clone(), error].into_iter().flatten().collect();
+    let (event, member) = (entry.event.as_str(), entry.name.as_str());
+    let line = format!("{time}  {event:<11}  {member:<8}  {subject:<8}  {}", rest.join(", "));
+    line.trim_end().to_owned()
 }

@@ -8,7 +8,7 @@ use leasehold::view::View;
 use leasehold::{MemberId, MemberName, Pool, ResourceId};
 use serde::Serialize;
 
-use super::{open_existing, view};
+use super::{count, open_existing, view};
 use crate::args::{ExplainArgs, PlanArgs};
 use crate::failure::{Failure, code};
 use crate::print;
@@ -19,6 +19,7 @@ const JOIN_MAX: usize = 10_000;
 #[derive(Serialize)]
 struct Planned {
     pool: Pool,
+    resources: usize,
     moves: Vec<Step>,
     taken: Vec<Step>,
     dropped: Vec<Step>,
@@ -133,14 +134,23 @@ fn planned(pool: Pool, facts: &Facts) -> Planned {
         holds: plan.load(&member.id),
         would_hold: plan.planned(&member.id),
     });
+    let mut members: Vec<Load> = members.collect();
+    members.sort_by(|one, two| (&one.name, &one.member).cmp(&(&two.name, &two.member)));
     Planned {
         pool,
-        moves: moves.collect(),
-        taken: taken.collect(),
-        dropped: dropped.collect(),
-        unowned: unowned.collect(),
-        members: members.collect(),
+        resources: facts.resources.len(),
+        moves: sorted(moves),
+        taken: sorted(taken),
+        dropped: sorted(dropped),
+        unowned: sorted(unowned),
+        members,
     }
+}
+
+fn sorted(steps: impl Iterator<Item = Step>) -> Vec<Step> {
+    let mut steps: Vec<Step> = steps.collect();
+    steps.sort_by(|one, two| one.resource.cmp(&two.resource));
+    steps
 }
 
 fn lines(planned: &Planned) -> String {
@@ -163,13 +173,11 @@ fn lines(planned: &Planned) -> String {
         text += &format!("{} is let go by {} ({})\n", step.resource, show(&step.from), show(&step.why));
     }
     for step in unowned {
-        text += &format!("{} stays unowned ({})\n", step.resource, show(&step.why));
+        text += &format!("{} would be owned by nobody ({})\n", step.resource, show(&step.why));
     }
-    if text.is_empty() {
-        text.push_str("nothing moves\n");
-    } else {
-        let total = moves.len() + taken.len() + dropped.len();
-        text += &format!("{total} of the pool's resources change hands\n");
+    match moves.len() + taken.len() + dropped.len() {
+        0 => text.push_str("nothing moves\n"),
+        total => text += &format!("{total} of {} would change hands\n", count(planned.resources, "resource")),
     }
     let rows =
         planned.members.iter().map(|m| vec![m.name.clone(), m.holds.to_string(), m.would_hold.to_string()]);
@@ -188,7 +196,7 @@ pub(crate) async fn explain(args: ExplainArgs) -> Result<ExitCode, Failure> {
     if args.json {
         print::json(&explanation)?;
     } else {
-        print::text(&format!("{explanation}\n"))?;
+        print::text(&explanation.to_string())?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -108,9 +108,15 @@ fn lines(shown: &Shown) -> String {
 }
 
 fn pairs(pairs: &[(&str, String)], marks: &[Mark]) -> String {
-    let marks = marks.iter().map(|mark| (mark.kind.as_str(), mark.value.clone().unwrap_or_default()));
+    let yes = |value: &String| if value.is_empty() { "yes".to_owned() } else { value.clone() };
+    let marks =
+        marks.iter().map(|mark| (mark.kind.as_str(), mark.value.as_ref().map_or_else(String::new, yes)));
     let all = pairs.iter().cloned().chain(marks);
     all.map(|(key, value)| format!("{key:<10} {value}").trim_end().to_owned() + "\n").collect()
+}
+
+fn or_none(words: &[String], none: &str) -> String {
+    if words.is_empty() { none.to_owned() } else { words.join(", ") }
 }
 
 fn resource_lines(shown: &ResourceShown) -> String {
@@ -133,11 +139,12 @@ fn member_lines(shown: &MemberShown) -> String {
         ("member", shown.member.clone()),
         ("name", profile.name.to_string()),
         ("session", if shown.ended { "ended" } else { "open" }.to_owned()),
-        ("beat", format!("{} (TTL {} ms)", shown.beat, shown.ttl_ms)),
+        ("beat", shown.beat.to_string()),
+        ("TTL", format!("{:?}", std::time::Duration::from_millis(shown.ttl_ms))),
         ("ready", if profile.ready { "yes" } else { "no" }.to_owned()),
         ("capacity", capacity),
-        ("labels", labels.join(", ")),
-        ("holds", shown.holds.join(", ")),
+        ("labels", or_none(&labels, "none")),
+        ("holds", or_none(&shown.holds, "nothing")),
     ];
     pairs(&rows, &shown.marks)
 }

@@ -8,9 +8,10 @@ use leasehold::store::{Grade, Mark, MarkKind, SessionRecord};
 use leasehold::view::View;
 use serde::Serialize;
 
-use super::{name_of, open_existing, view};
+use super::{check_pool, count, name_of, open_existing, view};
 use crate::args::StatusArgs;
 use crate::failure::Failure;
+use crate::operate::is_quarantined_under;
 use crate::print;
 
 #[derive(Serialize)]
@@ -53,7 +54,10 @@ struct ResourceReport {
 pub(crate) async fn status(args: StatusArgs) -> Result<ExitCode, Failure> {
     let store = open_existing(&args.store).await?;
     let pools = match args.pool {
-        Some(pool) => vec![pool],
+        Some(pool) => {
+            check_pool(&store, &pool).await?;
+            vec![pool]
+        }
         None => store.pools().await?,
     };
     let mut reports = Vec::new();
@@ -117,7 +121,9 @@ fn member_report(view: &View, plan: &Plan, session: &SessionRecord) -> MemberRep
 
 fn resource_report(view: &View, plan: &Plan, resource: &Resource) -> ResourceReport {
     let id = &resource.id;
+    let token = view.leases().get(id).map(|lease| lease.token);
     let quarantine = view.mark(MarkKind::Quarantine, id.as_str()).and_then(|mark| mark.value.clone());
+    let quarantine = quarantine.filter(|note| token.is_some_and(|token| is_quarantined_under(note, token)));
     let unowned = || {
         let nobody = plan.unplaceable().iter().find(|unplaceable| unplaceable.resource == *id);
         let taker = plan.placements().iter().find(|placed| placed.resource == *id);
@@ -131,7 +137,7 @@ fn resource_report(view: &View, plan: &Plan, resource: &Resource) -> ResourceRep
         resource: id.to_string(),
         owner: resource.holder.as_ref().map(|holder| name_of(view, holder)),
         member: resource.holder.as_ref().map(ToString::to_string),
-        token: view.leases().get(id).map(|lease| lease.token.0),
+        token: token.map(|token| token.0),
         why: if resource.holder.is_none() { Some(unowned()) } else { quarantine },
     }
 }
@@ -149,39 +155,55 @@ fn lines(report: &Report) -> String {
 
 fn pool_lines(pool: &PoolReport) -> String {
     let owned = pool.resources.iter().filter(|resource| resource.owner.is_some()).count();
-    let mut text = format!(
-        "\npool {}: {} members, {owned} of {} resources owned\n",
-        pool.pool,
-        pool.members.len(),
-        pool.resources.len()
-    );
+    let members = count(pool.members.len(), "member");
+    let resources = count(pool.resources.len(), "resource");
+    let mut text = format!("\npool {}: {members}, {owned} of {resources} owned\n", pool.pool);
     if pool.frozen {
         text.push_str(
             "frozen: the store may have forgotten something; nothing changes hands until it is thawed\n",
         );
     }
-    let members = pool.members.iter().map(|member| {
-        let state = if member.state.is_empty() { "ok".to_owned() } else { member.state.join(", ") };
-        vec![member.name.clone(), member.held.to_string(), member.share.clone(), state, member.member.clone()]
-    });
-    let members: Vec<Vec<String>> = members.collect();
-    if !members.is_empty() {
-        text.push_str(&print::columns(&["MEMBER", "HELD", "SHARE", "STATE", "ID"], &members));
-        text.push('\n');
+    if !pool.members.is_empty() {
+        let rows: Vec<Vec<String>> = pool.members.iter().map(member_row).collect();
+        text += &format!("\n{}", print::columns(&["MEMBER", "HELD", "SHARE", "STATE", "ID"], &rows));
     }
-    let resources = pool.resources.iter().map(|resource| {
-        let token = resource.token.map_or_else(|| "-".to_owned(), |token| token.to_string());
-        let owner = resource.owner.clone().unwrap_or_else(|| "nobody".to_owned());
-        vec![resource.resource.clone(), owner, token, resource.why.clone().unwrap_or_default()]
-    });
-    let resources: Vec<Vec<String>> = resources.collect();
-    if !resources.is_empty() {
-        text.push_str(&print::columns(&["RESOURCE", "OWNER", "TOKEN", "WHY"], &resources));
+    if !pool.resources.is_empty() {
+        let rows: Vec<Vec<String>> =
+            pool.resources.iter().map(|resource| resource_row(pool, resource)).collect();
+        text += &format!("\n{}", print::columns(&["RESOURCE", "OWNER", "TOKEN", "WHY"], &rows));
     }
-    for mark in &pool.marks {
-        let value =
-            mark.value.as_deref().filter(|value| !value.is_empty()).map(|value| format!(" ({value})"));
-        text.push_str(&format!("{}: {}{}\n", mark.kind.as_str(), mark.subject, value.unwrap_or_default()));
+    // A quarantine is told beside its resource.
+    let marks = pool.marks.iter().filter(|mark| mark.kind != MarkKind::Quarantine);
+    let rows: Vec<Vec<String>> = marks.map(mark_row).collect();
+    if !rows.is_empty() {
+        text += &format!("\n{}", print::columns(&["MARK", "ON", "TO"], &rows));
     }
     text
+}
+
+fn member_row(member: &MemberReport) -> Vec<String> {
+    let state = if member.state.is_empty() { "ok".to_owned() } else { member.state.join(", ") };
+    vec![member.name.clone(), member.held.to_string(), member.share.clone(), state, member.member.clone()]
+}
+
+fn resource_row(pool: &PoolReport, resource: &ResourceReport) -> Vec<String> {
+    let owner = match (&resource.owner, &resource.member) {
+        (Some(name), Some(member)) => unmistakable(pool, name, member),
+        _ => "nobody".to_owned(),
+    };
+    let token = resource.token.map_or_else(|| "-".to_owned(), |token| token.to_string());
+    vec![resource.resource.clone(), owner, token, resource.why.clone().unwrap_or_default()]
+}
+
+/// A name, with the end of the member's id where several members go by it.
+fn unmistakable(pool: &PoolReport, name: &str, member: &str) -> String {
+    let same = pool.members.iter().filter(|other| other.name == name).count();
+    match member.rsplit_once('-') {
+        Some((_, end)) if same > 1 => format!("{name} ...{end}"),
+        _ => name.to_owned(),
+    }
+}
+
+fn mark_row(mark: &Mark) -> Vec<String> {
+    vec![mark.kind.as_str().to_owned(), mark.subject.clone(), mark.value.clone().unwrap_or_default()]
 }

@@ -14,7 +14,7 @@ use leasehold_manager::{Exit, Next, Policy, Restart, Running, Spec, Supervisor};
 
 use super::{KILL_BEFORE, Leases, command, extend_to};
 use crate::failure::chain;
-use crate::operate::put_mark;
+use crate::operate::{put_mark, quarantine_note};
 
 /// How long to wait after a child could not be started at all.
 const START_AGAIN: Duration = Duration::from_secs(1);
@@ -135,7 +135,7 @@ impl Children {
                 None
             }
             Next::Quarantine(wait) => {
-                let said = format!("the command keeps failing ({}); next try in {wait:?}", exit.how);
+                let said = quarantine_note(lease.token(), &format!("{}; next try in {wait:?}", exit.how));
                 let term = Term { resource: resource.clone(), token: lease.token() };
                 self.recorder.note(lease.member(), Event::Quarantined).term(&term).error(&said).write();
                 self.mark_quarantine(lease, Some(&said)).await;

@@ -75,7 +75,9 @@ mod tests {
         assert!(check(&words("sh")).is_ok());
         assert!(check(&words("./{resource}")).is_ok());
         assert_eq!(check(&words("no-such-command-here")).unwrap_err().code, code::NOT_FOUND);
-        assert_eq!(check(&words("/etc/hostname")).unwrap_err().code, code::NOT_EXECUTABLE);
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let path = file.path().to_str().unwrap();
+        assert_eq!(check(&words(path)).unwrap_err().code, code::NOT_EXECUTABLE);
         assert_eq!(check(&words("/etc")).unwrap_err().code, code::NOT_FOUND);
     }
 

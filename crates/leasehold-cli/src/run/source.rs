@@ -1,7 +1,7 @@
 //! Where the resources come from, as the command line says it.
 
 use std::process::Stdio;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -19,7 +19,15 @@ const COMMAND_EVERY: Duration = Duration::from_secs(5);
 /// The most bytes it may print.
 const OUTPUT_MAX: u64 = 64 << 20;
 
-pub(super) fn of(args: &RunArgs) -> Result<Option<Arc<dyn Source>>, Failure> {
+/// The source that the command line names, read once: a list that cannot be used is refused before anything is
+/// created or joined.
+pub(super) async fn of(args: &RunArgs) -> Result<Option<Arc<dyn Source>>, Failure> {
+    let Some(source) = named(args)? else { return Ok(None) };
+    let first = Mutex::new(Some(source.list().await?));
+    Ok(Some(Arc::new(Begun { first, source })))
+}
+
+fn named(args: &RunArgs) -> Result<Option<Arc<dyn Source>>, Failure> {
     if !args.resources.is_empty() {
         let listing = Listing::new(args.resources.clone()).map_err(|twice| {
             Failure::usage(format!("resource {twice} is given twice in --resources; remove one"))
@@ -37,6 +45,28 @@ pub(super) fn of(args: &RunArgs) -> Result<Option<Arc<dyn Source>>, Failure> {
         }
     };
     Ok(Some(source))
+}
+
+/// A source whose first answer is known.
+#[derive(Debug)]
+struct Begun {
+    first: Mutex<Option<Listing>>,
+    source: Arc<dyn Source>,
+}
+
+#[async_trait]
+impl Source for Begun {
+    async fn list(&self) -> Result<Listing, SourceError> {
+        let first = self.first.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match first {
+            Some(listing) => Ok(listing),
+            None => self.source.list().await,
+        }
+    }
+
+    fn period(&self) -> Option<Duration> {
+        self.source.period()
+    }
 }
 
 /// A command line whose output lists one id a line.

@@ -181,7 +181,7 @@ impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = |id: &MemberId| {
             let known = self.members.iter().find(|one| one.member == *id);
-            known.map_or_else(|| id.to_string(), |one| format!("{} ({id})", one.name))
+            known.map_or_else(|| id.to_string(), |one| self.name_of(one))
         };
         match &self.whereabouts {
             Whereabouts::Held { by } => writeln!(f, "{} is held by {}", self.resource, name(by))?,
@@ -210,20 +210,32 @@ impl fmt::Display for Explanation {
             };
             writeln!(f, "it is pinned to {pin}{note}")?;
         }
-        self.members.iter().try_for_each(|candidate| writeln!(f, "{candidate}"))
+        for candidate in &self.members {
+            let Candidate { rank, load, quota, .. } = candidate;
+            let name = self.name_of(candidate);
+            writeln!(f, "{rank:>3}. {name}: holds {load}, share {quota}; {}", candidate.verdict())?;
+        }
+        Ok(())
     }
 }
 
-impl fmt::Display for Candidate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { rank, name, member, load, quota, .. } = self;
-        write!(f, "{rank:>3}. {name} ({member}): holds {load} of {quota}; ")?;
-        if self.obstacles.is_empty() {
-            return f.write_str(if self.settled { "eligible" } else { "eligible, not settled yet" });
+impl Explanation {
+    /// A member's name, with its id where several members go by that name.
+    fn name_of(&self, one: &Candidate) -> String {
+        if self.members.iter().any(|other| other.name == one.name && other.member != one.member) {
+            format!("{} ({})", one.name, one.member)
+        } else {
+            one.name.to_string()
         }
-        for (at, obstacle) in self.obstacles.iter().enumerate() {
-            write!(f, "{}{obstacle}", if at == 0 { "" } else { ", " })?;
+    }
+}
+
+impl Candidate {
+    fn verdict(&self) -> String {
+        match (self.obstacles.as_slice(), self.settled) {
+            ([], true) => "eligible".to_owned(),
+            ([], false) => "eligible, not settled yet".to_owned(),
+            (obstacles, _) => obstacles.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
         }
-        Ok(())
     }
 }

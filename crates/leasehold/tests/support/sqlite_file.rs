@@ -40,17 +40,6 @@ impl File {
         std::fs::rename(new, self.path()).expect("the copy can be moved");
     }
 
-    /// Deletes the file, perhaps without what SQLite keeps beside it.
-    #[allow(dead_code, reason = "not every test file deletes")]
-    pub(crate) fn delete(&self, leave_companions: bool) {
-        std::fs::remove_file(self.path()).expect("the file is there");
-        for companion in ["work.db-wal", "work.db-shm"] {
-            if !leave_companions {
-                let _ = std::fs::remove_file(self.directory.path().join(companion));
-            }
-        }
-    }
-
     /// Runs one statement on the file.
     pub(crate) fn execute(&self, sql: &str, params: impl rusqlite::Params) {
         let connection = Connection::open(self.path()).expect("the file can be opened");

@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+use rusqlite::{Connection, OpenFlags, TransactionBehavior, named_params};
 
-use super::era::{EraRow, Remembered};
+use super::era::{EraRow, Remembered, nonce_bits};
 use super::failure::Failure;
 use super::files::{self, Gate, Identity, Presence};
+use crate::clock;
 use crate::lease::Nonce;
 
 /// "lhld", in the header of every file that is ours.
@@ -24,7 +25,9 @@ pub(super) struct Attached {
     pub(super) connection: Connection,
     pub(super) identity: Identity,
     pub(super) path: PathBuf,
-    _presence: Presence,
+    /// How far the file had come when those before this handle wrote to it last.
+    pub(super) reached: Option<Remembered>,
+    presence: Presence,
 }
 
 impl Attached {
@@ -34,26 +37,44 @@ impl Attached {
     /// what the file that was here before said, so it begins frozen.
     pub(super) fn to(path: &Path, remembered: Option<Remembered>) -> Result<Self, Failure> {
         let path = files::resolve(path)?;
-        let _gate = Gate::pass(path.parent().unwrap_or(Path::new(".")));
+        let gate = Gate::pass(path.parent().unwrap_or(Path::new(".")));
         let presence = Presence::announce(&path)?;
-        let before = Identity::of(&path).map_err(|error| Failure::of_io(&path, &error))?;
-        presence.part_companions(&path, before.as_ref())?;
-
-        let mut connection = connect(&path, OpenFlags::SQLITE_OPEN_CREATE)
-            .map_err(|error| Failure::of_sqlite(&path, &error))?;
-        let first = First { remembered, alone: presence.alone() };
-        prepare(&mut connection, &path, &first)?;
-        let identity = Identity::of(&path).map_err(|error| Failure::of_io(&path, &error))?;
-        match identity {
-            Some(identity) if before.is_none_or(|before| before == identity) => {
-                presence.record(&path, &identity)?;
+        let reached = presence.recorded().and_then(|recorded| recorded.reached);
+        match attach(&path, &presence, First { remembered, reached, alone: presence.alone() }) {
+            Ok((connection, identity)) => {
                 presence.settle();
-                Ok(Self { connection, identity, path, _presence: presence })
+                Ok(Self { connection, identity, path, reached, presence })
             }
-            _ => {
-                let said = format!("cannot open {}: it is being replaced; try again", path.display());
-                Err(Failure::unavailable(said))
+            Err(failure) => {
+                if failure.is_misconfigured() {
+                    presence.withdraw(&path, &gate);
+                }
+                Err(failure)
             }
+        }
+    }
+
+    /// Leaves a record of how far the file has come, for those who come when nobody is left to remember.
+    pub(super) fn record(&self, reached: &Remembered) -> Result<(), Failure> {
+        self.presence.record(&self.path, &self.identity, Some(reached))
+    }
+}
+
+fn attach(path: &Path, presence: &Presence, first: First) -> Result<(Connection, Identity), Failure> {
+    let before = Identity::of(path).map_err(|error| Failure::of_io(path, &error))?;
+    presence.part_companions(path, before.as_ref())?;
+    let mut connection =
+        connect(path, OpenFlags::SQLITE_OPEN_CREATE).map_err(|e| Failure::of_sqlite(path, &e))?;
+    prepare(&mut connection, path, &first)?;
+    let identity = Identity::of(path).map_err(|error| Failure::of_io(path, &error))?;
+    match identity {
+        Some(identity) if before.is_none_or(|before| before == identity) => {
+            presence.record(path, &identity, first.before().as_ref())?;
+            Ok((connection, identity))
+        }
+        _ => {
+            let said = format!("cannot open {}: it is being replaced; try again", path.display());
+            Err(Failure::unavailable(said))
         }
     }
 }
@@ -61,18 +82,30 @@ impl Attached {
 /// What decides whether a new file begins live.
 struct First {
     remembered: Option<Remembered>,
+    reached: Option<Remembered>,
     alone: bool,
 }
 
 impl First {
+    /// What is known of an earlier file.
+    fn before(&self) -> Option<Remembered> {
+        self.remembered.or(self.reached)
+    }
+
     fn era(&self, identity: Identity) -> EraRow {
         let unknown = u64::try_from(TTL_UNKNOWN.as_millis()).unwrap_or(u64::MAX);
-        let (frozen, ttl_max_ms, seq) = match self.remembered {
-            Some(mine) => (true, mine.ttl_max_ms, mine.seq + 1),
-            None if self.alone => (false, 0, 1),
-            None => (true, unknown, 1),
-        };
-        EraRow { identity, nonce: Nonce::generate(), frozen, token_base: 0, ttl_max_ms, seq }
+        let before = self.before();
+        let frozen = self.remembered.is_some() || !self.alone;
+        let ttl_max_ms = if frozen { before.map_or(unknown, |before| before.ttl_max_ms) } else { 0 };
+        EraRow {
+            identity,
+            nonce: Nonce::generate(),
+            frozen,
+            // Nobody alive holds what an earlier file gave out, but whoever was given it may have passed it on.
+            token_base: if before.is_some() { clock::token_base() } else { 0 },
+            ttl_max_ms,
+            seq: before.map_or(1, |before| before.seq + 1),
+        }
     }
 }
 
@@ -114,6 +147,11 @@ fn prepare(connection: &mut Connection, path: &Path, first: &First) -> Result<()
         let identity = identity.ok_or_else(|| Failure::unavailable("the new file vanished; try again"))?;
         transaction.execute_batch(include_str!("schema.sql")).map_err(of)?;
         first.era(identity).create(&transaction).map_err(of)?;
+        if let Some(before) = first.before() {
+            // Whoever lived through the era of an earlier file is over here, and that is no news to be noticed.
+            let past = named_params! {":nonce": nonce_bits(before.nonce)};
+            transaction.execute(include_str!("past_add.sql"), past).map_err(of)?;
+        }
         transaction.pragma_update(None, "application_id", APPLICATION).map_err(of)?;
         transaction.pragma_update(None, "user_version", SCHEMA).map_err(of)?;
     }

@@ -53,6 +53,7 @@ impl EraRow {
             ":identity": self.identity.as_str(),
             ":nonce": nonce_bits(self.nonce),
             ":frozen": self.frozen,
+            ":token_base": integer(self.token_base),
             ":ttl_max_ms": integer(self.ttl_max_ms),
             ":seq": integer(self.seq),
         })?;
@@ -66,7 +67,7 @@ impl EraRow {
     }
 }
 
-/// What a handle remembers of the file from its own calls.
+/// What a handle remembers of the file from its own calls, or what those before it left written beside it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Remembered {
     pub(super) nonce: Nonce,

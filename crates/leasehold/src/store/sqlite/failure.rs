@@ -27,6 +27,11 @@ impl Failure {
         Self { kind: StoreErrorKind::Misconfigured, message: message.into(), cause: None }
     }
 
+    /// Whether trying again is of no use.
+    pub(super) fn is_misconfigured(&self) -> bool {
+        self.kind == StoreErrorKind::Misconfigured
+    }
+
     /// A call on the file at `path` failed in the file system.
     pub(super) fn of_io(path: &Path, error: &std::io::Error) -> Self {
         use std::io::ErrorKind as Kind;

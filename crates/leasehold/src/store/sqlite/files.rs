@@ -6,6 +6,8 @@
 //!
 //! The lock also holds the identity of the file that the companions `-wal` and `-shm` belong to. SQLite finds
 //! them by name only: a file that was put in the place of one that is open would be read through the other's log.
+//! And it holds how far the file had come at its last durable commit, for those who come when nobody is left to
+//! remember: a file that was set back, or deleted, must not give out its tokens again.
 //!
 //! Invariant: companions are removed only at the gate, only while somebody else is here, and only if they are
 //! known to belong to another file than the one the path names now.
@@ -17,7 +19,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::era::Remembered;
 use super::failure::Failure;
+use crate::lease::Nonce;
 
 /// How long a handle waits for a lock before it goes on without, or gives up.
 const GATE_WAIT: Duration = Duration::from_secs(2);
@@ -62,7 +66,7 @@ impl Identity {
 /// Held while a handle finds, creates or replaces what it opens; one at a time in a directory.
 #[derive(Debug)]
 pub(super) struct Gate {
-    _directory: Option<File>,
+    directory: Option<File>,
 }
 
 impl Gate {
@@ -70,7 +74,7 @@ impl Gate {
     /// alone is then decided without it, on the safe side.
     pub(super) fn pass(directory: &Path) -> Self {
         let directory = File::open(directory).ok().filter(|file| retry(|| file.try_lock()) == Locked::Held);
-        Self { _directory: directory }
+        Self { directory }
     }
 }
 
@@ -93,17 +97,31 @@ fn retry(mut attempt: impl FnMut() -> Result<(), TryLockError>) -> Locked {
     Locked::Busy
 }
 
+/// How long the record in the lock is.
+const RECORD_SIZE: usize = 128;
+
+/// What the lock says about the file it lies beside.
+#[derive(Debug)]
+pub(super) struct Recorded {
+    pub(super) identity: Identity,
+    /// How far the file had come at its last durable commit.
+    pub(super) reached: Option<Remembered>,
+}
+
 /// A handle's presence: kept locked in shared mode while the handle lives.
 #[derive(Debug)]
 pub(super) struct Presence {
     lock: File,
     alone: bool,
+    /// Whether the lock was not there before.
+    new: bool,
 }
 
 impl Presence {
     /// Says that a handle is here. Call it at the gate.
     pub(super) fn announce(path: &Path) -> Result<Self, Failure> {
         let beside = lock_path(path);
+        let new = !beside.exists();
         let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&beside);
         let lock = open.map_err(|error| Failure::of_io(path, &error))?;
         // An exclusive lock stays one until the schema is in place; see `settle`.
@@ -114,7 +132,15 @@ impl Presence {
                 format!("cannot open {shown}: another process has been opening it for too long; try again");
             return Err(Failure::unavailable(said));
         }
-        Ok(Self { lock, alone })
+        Ok(Self { lock, alone, new })
+    }
+
+    /// Leaves nothing beside a file that turned out not to be ours. Only at the gate, where nobody else can be
+    /// about to take the lock that is removed.
+    pub(super) fn withdraw(self, path: &Path, gate: &Gate) {
+        if self.new && self.alone && gate.directory.is_some() {
+            let _ = std::fs::remove_file(lock_path(path));
+        }
     }
 
     /// Whether nobody else was here when this handle came.
@@ -133,7 +159,7 @@ impl Presence {
     pub(super) fn part_companions(&self, path: &Path, present: Option<&Identity>) -> Result<(), Failure> {
         // Where nobody else is here, what lies beside the file is what its owner put there: SQLite's to judge.
         let Some(recorded) = self.recorded().filter(|_| !self.alone) else { return Ok(()) };
-        if Some(&recorded) == present {
+        if Some(&recorded.identity) == present {
             return Ok(());
         }
         for companion in [companion(path, "-wal"), companion(path, "-shm")] {
@@ -147,24 +173,40 @@ impl Presence {
         Ok(())
     }
 
-    /// Records which file the companions belong to from now on.
-    pub(super) fn record(&self, path: &Path, present: &Identity) -> Result<(), Failure> {
+    /// Records which file the companions belong to from now on, and how far it has come.
+    pub(super) fn record(
+        &self,
+        path: &Path,
+        present: &Identity,
+        reached: Option<&Remembered>,
+    ) -> Result<(), Failure> {
         use std::io::{Seek, SeekFrom, Write};
+        let reached = reached.map(|mine| format!(" {} {} {}", mine.nonce.0, mine.ttl_max_ms, mine.seq));
+        let line = format!("{}{}", present.as_str(), reached.unwrap_or_default());
         // Always as long as before: on a full disk it is overwritten in place.
-        let line = format!("{:<63}\n", present.as_str());
+        let line = format!("{line:<width$}\n", width = RECORD_SIZE - 1);
         let mut lock = &self.lock;
         let written = lock.seek(SeekFrom::Start(0)).and_then(|_| lock.write_all(line.as_bytes()));
         written.map_err(|error| Failure::of_io(path, &error))
     }
 
-    fn recorded(&self) -> Option<Identity> {
+    /// What was recorded last.
+    pub(super) fn recorded(&self) -> Option<Recorded> {
         use std::io::{Read, Seek, SeekFrom};
         let mut lock = &self.lock;
-        let mut line = [0_u8; 64];
+        let mut line = [0_u8; RECORD_SIZE];
         lock.seek(SeekFrom::Start(0)).ok()?;
         lock.read_exact(&mut line).ok()?;
-        let text = std::str::from_utf8(&line).ok()?.strip_suffix('\n')?.trim_end();
-        text.contains(':').then(|| Identity(text.to_owned()))
+        let mut words = std::str::from_utf8(&line).ok()?.split_whitespace();
+        let identity = words.next().filter(|word| word.contains(':'))?.to_owned();
+        let mut number = || words.next()?.parse::<u64>().ok();
+        let reached = match (number(), number(), number()) {
+            (Some(nonce), Some(ttl_max_ms), Some(seq)) => {
+                Some(Remembered { nonce: Nonce(nonce), seq, ttl_max_ms })
+            }
+            _ => None,
+        };
+        Some(Recorded { identity: Identity(identity), reached })
     }
 }
 

@@ -169,11 +169,11 @@ impl Writer {
             }
         }
         let committed = txn.commit().map_err(at)?;
-        self.publish(committed)?;
+        self.publish(committed, durable)?;
         Ok(outcomes)
     }
 
-    fn publish(&self, committed: Committed) -> Result<(), Failure> {
+    fn publish(&self, committed: Committed, durable: bool) -> Result<(), Failure> {
         // A file that was put in this one's place meanwhile does not know what was just written.
         let present = Identity::of(&self.shared.path).ok().flatten();
         if present.as_ref() != self.attached.as_ref().map(|attached| &attached.identity) {
@@ -182,7 +182,12 @@ impl Writer {
                 "{shown} was replaced while it was written; try again"
             )));
         }
-        self.shared.remember(Remembered::of(&committed.era));
+        let reached = Remembered::of(&committed.era);
+        self.shared.remember(reached);
+        if let Some(attached) = self.attached.as_ref().filter(|_| durable) {
+            // What was committed stands; the record is for a day on which nobody is left to remember it.
+            let _ = attached.record(&reached);
+        }
         if committed.era_is_new {
             self.shared.watch.tell_everybody();
         } else {
@@ -203,6 +208,9 @@ impl Writer {
         }
         let attached = Attached::to(path, self.shared.remembered())?;
         self.shared.stand_on(&attached.identity);
+        if let (None, Some(reached)) = (self.shared.remembered(), attached.reached) {
+            self.shared.remember(reached);
+        }
         self.attached = Some(attached);
         self.sound = true;
         self.waits_for_disk = true;

@@ -1,0 +1,102 @@
+//! What `--help` adds to the options: examples, and the exit codes. No line is longer than 78 characters.
+
+pub(super) const TOP: &str = "\
+Examples:
+  leasehold demo
+  leasehold run --store sqlite:work.db --pool jobs --resources a,b,c \\
+      -- ./worker {resource}
+  leasehold status --store sqlite:work.db
+
+Exit codes:
+  0    done
+  1    the answer is no: not trusted, or not found
+  2    the command line, the configuration or the store's set-up is wrong
+  69   the store does not answer
+  71   the system refused something that was needed
+  126  the command to run may not be executed
+  127  the command to run does not exist
+  130  ended at once, by a second signal
+
+Options can also come from the environment (LEASEHOLD_STORE, LEASEHOLD_POOL,
+...) or from a TOML file given with --config, under the option's own name.
+The command line wins, then the environment, then the file.";
+
+pub(super) const DEMO: &str = "\
+Examples:
+  leasehold demo
+  leasehold demo --ttl 1s";
+
+pub(super) const RUN: &str = "\
+Examples:
+  leasehold run --store sqlite:work.db --pool jobs --resources a,b,c \\
+      -- ./worker {resource}
+  leasehold run --store sqlite:work.db --pool cameras --ttl 10s \\
+      --from file:cameras.txt -- ./track {resource}
+  leasehold run --store sqlite:work.db --pool tenants --capacity 20 \\
+      --from dir:/srv/tenants -- ./serve {resource}
+
+Start the same line as often as you like, on one host: the processes share
+the resources out. {resource}, {token}, {pool} and {member} in the command are
+replaced. The command finds LEASEHOLD_POOL, LEASEHOLD_RESOURCE,
+LEASEHOLD_TOKEN, LEASEHOLD_MEMBER and LEASEHOLD_SOCKET in its environment.
+Linux only.";
+
+pub(super) const CHECK: &str = "\
+Examples, within a child of `leasehold run`:
+  leasehold check && write-the-result
+  leasehold check --json";
+
+pub(super) const STATUS: &str = "\
+Examples:
+  leasehold status --store sqlite:work.db
+  leasehold status --store sqlite:work.db --pool jobs --json";
+
+pub(super) const SHOW: &str = "\
+Examples:
+  leasehold show --store sqlite:work.db --pool jobs a
+  leasehold show --store sqlite:work.db --pool jobs api-2 --json";
+
+pub(super) const PLAN: &str = "\
+Examples:
+  leasehold plan --store sqlite:work.db --pool jobs
+  leasehold plan --store sqlite:work.db --pool jobs --drain api-2
+  leasehold plan --store sqlite:work.db --pool jobs --join 2";
+
+pub(super) const EXPLAIN: &str = "\
+Examples:
+  leasehold explain --store sqlite:work.db jobs/a
+  leasehold explain --store sqlite:work.db --pool jobs a";
+
+pub(super) const EVENTS: &str = "\
+Examples:
+  leasehold events --store sqlite:work.db --pool jobs --follow
+  leasehold events --store sqlite:work.db --pool jobs --resource a --json";
+
+pub(super) const DRAIN: &str = "\
+Examples:
+  leasehold drain --store sqlite:work.db --pool jobs api-2
+  leasehold drain --store sqlite:work.db --pool jobs api-2 --undo";
+
+pub(super) const CORDON: &str = "\
+Examples:
+  leasehold cordon --store sqlite:work.db --pool jobs api-2
+  leasehold cordon --store sqlite:work.db --pool jobs api-2 --undo";
+
+pub(super) const PIN: &str = "\
+Examples:
+  leasehold pin --store sqlite:work.db --pool jobs a api-2
+  leasehold pin --store sqlite:work.db --pool jobs a --undo";
+
+pub(super) const PAUSE: &str = "\
+Examples:
+  leasehold pause --store sqlite:work.db --pool jobs a
+  leasehold pause --store sqlite:work.db --pool jobs a --undo";
+
+pub(super) const COMPLETIONS: &str = "\
+Examples:
+  source <(leasehold completions bash)
+  leasehold completions fish > ~/.config/fish/completions/leasehold.fish";
+
+pub(super) const MAN: &str = "\
+Examples:
+  leasehold man ~/.local/share/man/man1 && man leasehold-run";

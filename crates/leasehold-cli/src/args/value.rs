@@ -1,0 +1,42 @@
+//! From the words of the command line to values.
+
+use std::time::Duration;
+
+/// A length of time such as `30s`, `500ms` or `2m`.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    let refused = || format!("{text:?} is no length of time; give a number and a unit: 500ms, 30s, 2m or 1h");
+    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &text[number.len()..] {
+        "ms" => 0.001,
+        "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(refused()),
+    };
+    match number.parse::<f64>() {
+        Ok(value) if (0.0..=1e6).contains(&value) => Ok(Duration::from_secs_f64(value * unit)),
+        _ => Err(refused()),
+    }
+}
+
+/// A label as `key=value`.
+pub(super) fn label(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err(format!("{text:?} is no label; give it as key=value")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_need_a_number_and_a_unit() {
+        assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1500)));
+        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        for bad in ["", "5", "s", "-1s", "1d", "1e9s", "infs", "NaNs", "5µs", "-5"] {
+            assert!(duration(bad).is_err(), "{bad:?} was taken");
+        }
+    }
+}
