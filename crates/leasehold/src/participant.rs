@@ -7,12 +7,14 @@
 //!    store said, or what our own clock says.
 
 mod acquire;
+mod join;
 mod listen;
 mod pass;
 mod release;
 mod renew;
 mod session;
 mod settings;
+mod verdict;
 mod work;
 
 use std::collections::{BTreeMap, HashMap};

@@ -1,3 +1,5 @@
+//! What children say is passed on whole, whoever listens.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -12,20 +12,17 @@ use tokio::sync::{mpsc, watch};
 
 use super::listen::Listener;
 use super::release::Returning;
-use super::renew::{Heartbeat, Notice, guard};
+use super::renew::Notice;
 use super::session::{Session, Standing};
 use super::settings::Settings;
 use super::work::{Ended, Lease, Manner, State, Work};
-use super::{Identity, Status, call, within};
+use super::{Identity, Status, within};
 use crate::clock::{Clock, Moment};
 use crate::discover::with_causes;
 use crate::lease::{MemberId, Nonce, Pool, ResourceId, Term};
 use crate::ledger::{Event, Reason, Recorder};
-use crate::plan::rendezvous::hash_id;
-use crate::plan::{self, Facts, Plan};
-use crate::store::{
-    Answer, EndSilent, Hint, Hints, Listing, ListingId, OpenSession, Profile, Store, StoreError, Thawed,
-};
+use crate::plan::{Facts, Plan};
+use crate::store::{Hint, Hints, Listing, ListingId, Store, StoreError};
 use crate::view::View;
 
 /// How long reading a pool may take; nothing that is trusted waits for it.
@@ -35,10 +32,6 @@ pub(super) const PERIOD: Duration = Duration::from_millis(250);
 /// How much longer each rank waits before it does what the one before it should have done, and the most.
 pub(super) const STAGGER: Duration = Duration::from_millis(100);
 pub(super) const STAGGER_MAX: Duration = Duration::from_millis(500);
-/// How many TTLs a tombstone is kept.
-const TOMBSTONE_TTLS: u32 = 10;
-/// From this many quick returns on, a name waits longer before work is moved to it.
-const FLAPS_FREE: u32 = 3;
 
 /// A lease this member holds.
 #[derive(Debug)]
@@ -132,7 +125,7 @@ impl Member {
             || now >= stopped_at.after(self.settings.call_timeout * 2)
     }
 
-    fn report(&mut self, error: &StoreError) {
+    pub(super) fn report(&mut self, error: &StoreError) {
         let said = with_causes(error);
         if said != self.trouble {
             tracing::warn!(pool = %self.pool, error = said, "the store does not answer; trying again");
@@ -203,205 +196,6 @@ impl Member {
     /// The session, if it may still be acted upon.
     pub(super) fn live_session(&self) -> Option<Arc<Session>> {
         self.session.clone().filter(|session| session.is_trusted())
-    }
-
-    async fn join(&mut self) -> Result<bool, StoreError> {
-        if !self.tenures.is_empty() || self.view.era().is_none_or(|era| era.frozen) {
-            return Ok(false);
-        }
-        self.flaps = self.count_flaps();
-        let open = OpenSession {
-            pool: self.pool.clone(),
-            id: (self.identity.generate)(),
-            ttl: self.settings.ttl,
-            profile: self.profile_at(false).await?,
-        };
-        let sent = self.clock.now();
-        let Answer::Done(era) = call(&*self.clock, &self.settings, self.store.open(&open)).await? else {
-            return Ok(false);
-        };
-        let id = open.id.clone();
-        let clock = Arc::clone(&self.clock);
-        let trust = self.trust.clone();
-        let session = Arc::new(Session::opened(open, era, sent, self.settings.margin, clock, trust));
-        self.recorder.note(&id, Event::Joined).ttl(self.settings.ttl).until(session.trusted_until()).write();
-        let heartbeat = Heartbeat {
-            session: Arc::clone(&session),
-            store: Arc::clone(&self.store),
-            clock: Arc::clone(&self.clock),
-            settings: self.settings.clone(),
-            recorder: self.recorder.clone(),
-            notices: self.notices.0.clone(),
-        };
-        tokio::spawn(heartbeat.run());
-        tokio::spawn(guard(Arc::clone(&session), Arc::clone(&self.clock), self.settings.clone()));
-        self.joined_at = sent;
-        self.session = Some(session);
-        self.planned = None;
-        Ok(true)
-    }
-
-    /// How often this name has come back while its last tombstone was still there.
-    fn count_flaps(&self) -> u32 {
-        let before = self.view.sessions().values().filter(|session| session.ended);
-        let mine = before.filter(|session| session.profile.name == self.identity.name);
-        mine.map(|session| session.profile.flaps + 1).max().unwrap_or(0)
-    }
-
-    /// How long work is not moved here: a moment, and longer for a name that keeps coming and going.
-    fn settle(&self) -> Duration {
-        let damped = self.flaps.saturating_sub(FLAPS_FREE).min(5);
-        self.settings.settle * (1 << damped)
-    }
-
-    /// What this member says about itself, its listing published first.
-    async fn profile_at(&mut self, settled: bool) -> Result<Profile, StoreError> {
-        let listing = self.listing.as_mut().map(|listing| Arc::clone(&listing.borrow_and_update()));
-        let listing = match listing {
-            Some(listing) => {
-                let id = listing.id();
-                // A store of another era may have forgotten it, and somebody may have collected it before
-                // our session was there to need it.
-                let published = self.view.era().map(|era| (id.clone(), era.nonce));
-                let lost = self.session.is_some() && !self.view.has_listing(&id);
-                if self.published != published || lost {
-                    let publish = self.store.publish(&self.pool, &id, &listing);
-                    call(&*self.clock, &self.settings, publish).await?;
-                    self.published = published;
-                }
-                Some(id)
-            }
-            None => None,
-        };
-        Ok(Profile {
-            name: self.identity.name.clone(),
-            capacity: self.identity.capacity,
-            labels: self.identity.labels.clone(),
-            ready: *self.identity.ready.borrow(),
-            settled,
-            leaving: self.leaving,
-            listing,
-            plan_version: plan::VERSION,
-            flaps: self.flaps,
-        })
-    }
-
-    /// Publishes what changed about this member.
-    async fn tell_about_myself(&mut self) -> Result<(), StoreError> {
-        let Some(session) = self.live_session() else { return Ok(()) };
-        let now = self.clock.now();
-        let settled = now >= self.joined_at.after(self.settle());
-        if now >= self.joined_at.after(self.settle() * 20) {
-            self.flaps = 0;
-        }
-        let profile = self.profile_at(settled).await?;
-        if profile == session.profile() {
-            return Ok(());
-        }
-        let sent = session.sending();
-        let described = self.store.describe(session.id(), sent.pulse, &profile);
-        if let Answer::Done(()) = call(&*self.clock, &self.settings, described).await? {
-            session.confirm(sent);
-            session.set_profile(profile);
-        }
-        Ok(())
-    }
-
-    /// Any live member ends a silent session, whether or not it wants the work; the best ranked first.
-    async fn end_the_silent(&mut self) -> Result<(), StoreError> {
-        let now = self.clock.now();
-        let Some(era) = self.view.era().filter(|era| !era.frozen) else { return Ok(()) };
-        let me = self.session.as_ref().map(|session| session.id().clone());
-        for (silent, heard, due) in self.listener.silent(now) {
-            if Some(&silent) == me.as_ref() || now < due.after(self.stagger_for(&silent)) {
-                continue;
-            }
-            let verdict = self.store.end_silent(&silent, heard, era.nonce);
-            match call(&*self.clock, &self.settings, verdict).await? {
-                EndSilent::Ended => {
-                    let writer = me.as_ref().unwrap_or(&silent);
-                    let note = self.recorder.note(writer, Event::Expired);
-                    note.other(&silent).reason(Reason::TtlExpiry).write();
-                }
-                // Not an end: what it held is an orphan now, and is heard as one.
-                EndSilent::Absent => self.view.lose_session(&silent),
-                EndSilent::Alive(_) | EndSilent::Frozen(_) => {}
-            }
-            self.planned = None;
-        }
-        for (holder, term) in self.listener.orphans(now) {
-            let freed = self.store.free_orphan(&self.pool, &holder, &term, era.nonce);
-            let _ = call(&*self.clock, &self.settings, freed).await?;
-        }
-        self.collect(now).await
-    }
-
-    /// Forgets what ended long ago.
-    async fn collect(&mut self, now: Moment) -> Result<(), StoreError> {
-        let old = self.listener.ended_for(now, self.settings.ttl * TOMBSTONE_TTLS);
-        for ended in &old {
-            call(&*self.clock, &self.settings, self.store.collect(ended)).await?;
-            self.view.lose_session(ended);
-        }
-        if !old.is_empty() {
-            call(&*self.clock, &self.settings, self.store.collect_listings(&self.pool)).await?;
-        }
-        Ok(())
-    }
-
-    fn stagger_for(&self, subject: &MemberId) -> Duration {
-        let Some(session) = &self.session else { return STAGGER_MAX };
-        self.patience_for(subject.as_str(), session.id())
-    }
-
-    /// How long this member waits for those that are preferred to it.
-    pub(super) fn patience_for(&self, subject: &str, me: &MemberId) -> Duration {
-        let hashes: Vec<u64> = self
-            .member_ids
-            .iter()
-            .filter(|id| id.as_str() != subject)
-            .map(|id| hash_id(id.as_str()))
-            .collect();
-        stagger(plan::rank_of(&hashes, hash_id(subject), hash_id(me.as_str())))
-    }
-
-    async fn thaw_if_due(&mut self) -> Result<(), StoreError> {
-        let Some(era) = self.view.era() else { return Ok(()) };
-        let ttl = era.ttl_max.max(self.settings.ttl);
-        if let Some(nonce) = self.listener.thawable(self.clock.now(), ttl)
-            && call(&*self.clock, &self.settings, self.store.thaw(nonce)).await? == Thawed::Thawed
-        {
-            let writer = self.session.as_ref().map_or_else(|| (self.identity.generate)(), |s| s.id().clone());
-            self.recorder.note(&writer, Event::Thawed).detail(&format!("era {nonce}")).write();
-        }
-        Ok(())
-    }
-
-    /// Once the session is over and its work has stopped, it is closed (which is quicker for the others than
-    /// silence), and a new one is opened by a later pass.
-    fn leave_what_is_over(&mut self) {
-        let Some(session) = self.session.clone().filter(|session| session.is_over()) else { return };
-        if !self.tenures.is_empty() {
-            return;
-        }
-        self.session = None;
-        self.returning.clear();
-        self.planned = None;
-        let (store, clock, settings) =
-            (Arc::clone(&self.store), Arc::clone(&self.clock), self.settings.clone());
-        tokio::spawn(async move {
-            // Not answered, silence ends it all the same.
-            let _ = call(&*clock, &settings, store.close(session.id())).await;
-        });
-    }
-
-    async fn close(&mut self) {
-        let Some(session) = self.session.take() else { return };
-        session.end(Reason::Shutdown);
-        match call(&*self.clock, &self.settings, self.store.close(session.id())).await {
-            Ok(()) => self.recorder.note(session.id(), Event::Left).reason(Reason::Shutdown).write(),
-            Err(error) => self.report(&error),
-        }
     }
 
     fn take_notices(&mut self) {
@@ -496,10 +290,6 @@ impl Member {
             changed
         });
     }
-}
-
-fn stagger(rank: usize) -> Duration {
-    STAGGER.saturating_mul(u32::try_from(rank).unwrap_or(u32::MAX)).min(STAGGER_MAX)
 }
 
 async fn next_hint(hints: &mut Hints) -> Hint {

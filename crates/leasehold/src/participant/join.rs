@@ -1,0 +1,146 @@
+//! Coming and going: a session is opened, described as things change, and closed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::call;
+use super::pass::Member;
+use super::renew::{Heartbeat, guard};
+use super::session::Session;
+use crate::ledger::{Event, Reason};
+use crate::plan;
+use crate::store::{Answer, OpenSession, Profile, StoreError};
+
+/// From this many quick returns on, a name waits longer before work is moved to it.
+const FLAPS_FREE: u32 = 3;
+
+impl Member {
+    pub(super) async fn join(&mut self) -> Result<bool, StoreError> {
+        if !self.tenures.is_empty() || self.view.era().is_none_or(|era| era.frozen) {
+            return Ok(false);
+        }
+        self.flaps = self.count_flaps();
+        let open = OpenSession {
+            pool: self.pool.clone(),
+            id: (self.identity.generate)(),
+            ttl: self.settings.ttl,
+            profile: self.profile_at(false).await?,
+        };
+        let sent = self.clock.now();
+        let Answer::Done(era) = call(&*self.clock, &self.settings, self.store.open(&open)).await? else {
+            return Ok(false);
+        };
+        let id = open.id.clone();
+        let clock = Arc::clone(&self.clock);
+        let trust = self.trust.clone();
+        let session = Arc::new(Session::opened(open, era, sent, self.settings.margin, clock, trust));
+        self.recorder.note(&id, Event::Joined).ttl(self.settings.ttl).until(session.trusted_until()).write();
+        let heartbeat = Heartbeat {
+            session: Arc::clone(&session),
+            store: Arc::clone(&self.store),
+            clock: Arc::clone(&self.clock),
+            settings: self.settings.clone(),
+            recorder: self.recorder.clone(),
+            notices: self.notices.0.clone(),
+        };
+        tokio::spawn(heartbeat.run());
+        tokio::spawn(guard(Arc::clone(&session), Arc::clone(&self.clock), self.settings.clone()));
+        self.joined_at = sent;
+        self.session = Some(session);
+        self.planned = None;
+        Ok(true)
+    }
+
+    /// How often this name has come back while its last tombstone was still there.
+    fn count_flaps(&self) -> u32 {
+        let before = self.view.sessions().values().filter(|session| session.ended);
+        let mine = before.filter(|session| session.profile.name == self.identity.name);
+        mine.map(|session| session.profile.flaps + 1).max().unwrap_or(0)
+    }
+
+    /// How long work is not moved here: a moment, and longer for a name that keeps coming and going.
+    pub(super) fn settle(&self) -> Duration {
+        let damped = self.flaps.saturating_sub(FLAPS_FREE).min(5);
+        self.settings.settle * (1 << damped)
+    }
+
+    /// What this member says about itself, its listing published first.
+    async fn profile_at(&mut self, settled: bool) -> Result<Profile, StoreError> {
+        let listing = self.listing.as_mut().map(|listing| Arc::clone(&listing.borrow_and_update()));
+        let listing = match listing {
+            Some(listing) => {
+                let id = listing.id();
+                // A store of another era may have forgotten it, and somebody may have collected it before
+                // our session was there to need it.
+                let published = self.view.era().map(|era| (id.clone(), era.nonce));
+                let lost = self.session.is_some() && !self.view.has_listing(&id);
+                if self.published != published || lost {
+                    let publish = self.store.publish(&self.pool, &id, &listing);
+                    call(&*self.clock, &self.settings, publish).await?;
+                    self.published = published;
+                }
+                Some(id)
+            }
+            None => None,
+        };
+        Ok(Profile {
+            name: self.identity.name.clone(),
+            capacity: self.identity.capacity,
+            labels: self.identity.labels.clone(),
+            ready: *self.identity.ready.borrow(),
+            settled,
+            leaving: self.leaving,
+            listing,
+            plan_version: plan::VERSION,
+            flaps: self.flaps,
+        })
+    }
+
+    /// Publishes what changed about this member.
+    pub(super) async fn tell_about_myself(&mut self) -> Result<(), StoreError> {
+        let Some(session) = self.live_session() else { return Ok(()) };
+        let now = self.clock.now();
+        let settled = now >= self.joined_at.after(self.settle());
+        if now >= self.joined_at.after(self.settle() * 20) {
+            self.flaps = 0;
+        }
+        let profile = self.profile_at(settled).await?;
+        if profile == session.profile() {
+            return Ok(());
+        }
+        let sent = session.sending();
+        let described = self.store.describe(session.id(), sent.pulse, &profile);
+        if let Answer::Done(()) = call(&*self.clock, &self.settings, described).await? {
+            session.confirm(sent);
+            session.set_profile(profile);
+        }
+        Ok(())
+    }
+
+    /// Once the session is over and its work has stopped, it is closed (which is quicker for the others than
+    /// silence), and a new one is opened by a later pass.
+    pub(super) fn leave_what_is_over(&mut self) {
+        let Some(session) = self.session.clone().filter(|session| session.is_over()) else { return };
+        if !self.tenures.is_empty() {
+            return;
+        }
+        self.session = None;
+        self.returning.clear();
+        self.planned = None;
+        let (store, clock, settings) =
+            (Arc::clone(&self.store), Arc::clone(&self.clock), self.settings.clone());
+        tokio::spawn(async move {
+            // Not answered, silence ends it all the same.
+            let _ = call(&*clock, &settings, store.close(session.id())).await;
+        });
+    }
+
+    pub(super) async fn close(&mut self) {
+        let Some(session) = self.session.take() else { return };
+        session.end(Reason::Shutdown);
+        match call(&*self.clock, &self.settings, self.store.close(session.id())).await {
+            Ok(()) => self.recorder.note(session.id(), Event::Left).reason(Reason::Shutdown).write(),
+            Err(error) => self.report(&error),
+        }
+    }
+}

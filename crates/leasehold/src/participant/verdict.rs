@@ -1,0 +1,92 @@
+//! Verdicts on others: who has been silent is ended, what is orphaned is freed, what ended long ago is forgotten,
+//! and a frozen store is thawed in its time.
+
+use std::time::Duration;
+
+use super::call;
+use super::pass::{Member, STAGGER, STAGGER_MAX};
+use crate::clock::Moment;
+use crate::lease::MemberId;
+use crate::ledger::{Event, Reason};
+use crate::plan;
+use crate::plan::rendezvous::hash_id;
+use crate::store::{EndSilent, StoreError, Thawed};
+
+/// How many TTLs a tombstone is kept.
+const TOMBSTONE_TTLS: u32 = 10;
+
+impl Member {
+    /// Any live member ends a silent session, whether or not it wants the work; the best ranked first.
+    pub(super) async fn end_the_silent(&mut self) -> Result<(), StoreError> {
+        let now = self.clock.now();
+        let Some(era) = self.view.era().filter(|era| !era.frozen) else { return Ok(()) };
+        let me = self.session.as_ref().map(|session| session.id().clone());
+        for (silent, heard, due) in self.listener.silent(now) {
+            if Some(&silent) == me.as_ref() || now < due.after(self.stagger_for(&silent)) {
+                continue;
+            }
+            let verdict = self.store.end_silent(&silent, heard, era.nonce);
+            match call(&*self.clock, &self.settings, verdict).await? {
+                EndSilent::Ended => {
+                    let writer = me.as_ref().unwrap_or(&silent);
+                    let note = self.recorder.note(writer, Event::Expired);
+                    note.other(&silent).reason(Reason::TtlExpiry).write();
+                }
+                // Not an end: what it held is an orphan now, and is heard as one.
+                EndSilent::Absent => self.view.lose_session(&silent),
+                EndSilent::Alive(_) | EndSilent::Frozen(_) => {}
+            }
+            self.planned = None;
+        }
+        for (holder, term) in self.listener.orphans(now) {
+            let freed = self.store.free_orphan(&self.pool, &holder, &term, era.nonce);
+            let _ = call(&*self.clock, &self.settings, freed).await?;
+        }
+        self.collect(now).await
+    }
+
+    /// Forgets what ended long ago.
+    async fn collect(&mut self, now: Moment) -> Result<(), StoreError> {
+        let old = self.listener.ended_for(now, self.settings.ttl * TOMBSTONE_TTLS);
+        for ended in &old {
+            call(&*self.clock, &self.settings, self.store.collect(ended)).await?;
+            self.view.lose_session(ended);
+        }
+        if !old.is_empty() {
+            call(&*self.clock, &self.settings, self.store.collect_listings(&self.pool)).await?;
+        }
+        Ok(())
+    }
+
+    fn stagger_for(&self, subject: &MemberId) -> Duration {
+        let Some(session) = &self.session else { return STAGGER_MAX };
+        self.patience_for(subject.as_str(), session.id())
+    }
+
+    /// How long this member waits for those that are preferred to it.
+    pub(super) fn patience_for(&self, subject: &str, me: &MemberId) -> Duration {
+        let hashes: Vec<u64> = self
+            .member_ids
+            .iter()
+            .filter(|id| id.as_str() != subject)
+            .map(|id| hash_id(id.as_str()))
+            .collect();
+        stagger(plan::rank_of(&hashes, hash_id(subject), hash_id(me.as_str())))
+    }
+
+    pub(super) async fn thaw_if_due(&mut self) -> Result<(), StoreError> {
+        let Some(era) = self.view.era() else { return Ok(()) };
+        let ttl = era.ttl_max.max(self.settings.ttl);
+        if let Some(nonce) = self.listener.thawable(self.clock.now(), ttl)
+            && call(&*self.clock, &self.settings, self.store.thaw(nonce)).await? == Thawed::Thawed
+        {
+            let writer = self.session.as_ref().map_or_else(|| (self.identity.generate)(), |s| s.id().clone());
+            self.recorder.note(&writer, Event::Thawed).detail(&format!("era {nonce}")).write();
+        }
+        Ok(())
+    }
+}
+
+fn stagger(rank: usize) -> Duration {
+    STAGGER.saturating_mul(u32::try_from(rank).unwrap_or(u32::MAX)).min(STAGGER_MAX)
+}
