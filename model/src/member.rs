@@ -254,7 +254,7 @@ impl Member {
             self.frozen_under = (shown.nonce > self.era).then_some(shown.nonce);
         }
         let unknown = shown.lease.holder == Some(session) && self.term != Some(shown.lease.token);
-        (unknown && self.number < world.numbers && !shown.frozen)
+        (unknown && self.number < world.numbers_of(session) && !shown.frozen)
             .then(|| self.release_unknown(session, shown.lease.token, rules))
     }
 

@@ -6,7 +6,7 @@
 
 use crate::rules::Rules;
 use crate::state::{Nonce, SessionId, Token};
-use crate::store::{Memory, Standing};
+use crate::store::Memory;
 
 /// What a session's call carries besides its request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -73,13 +73,13 @@ impl Request {
         let is_raised = |pulse: &Pulse| rules.holders_number_beats && pulse.number <= beat(pulse.session);
         if let Some(session) = self.session()
             && standing(session).is_ended()
+            && !matches!(self, Self::Open(_))
         {
             return rules.tombstones_are_final || !matches!(self, Self::Beat(_));
         }
         // A call of an era that is over is refused, then and for ever.
         let is_past = |era: Nonce| rules.era && memory.has_had(era) && memory.nonce != era;
         match self {
-            Self::Open(session) => standing(*session) == Standing::Alive,
             Self::Beat(pulse) => is_past(pulse.era) || is_raised(pulse) && memory.has_had(pulse.era),
             Self::Acquire(pulse, _) => is_past(pulse.era),
             Self::Release(pulse, token) => {
@@ -97,7 +97,7 @@ impl Request {
                 is_past(*era) || memory.lease.token > *token || memory.lease.holder != Some(*holder)
             }
             Self::Thaw(nonce) => memory.has_had(*nonce) && !memory.is_frozen_under(*nonce),
-            Self::Close(_) => false,
+            Self::Open(_) | Self::Close(_) => false,
         }
     }
 }

@@ -31,15 +31,19 @@ pub const ORPHAN: &str = "an orphan finds a new holder";
 /// The properties that a world calls for.
 pub(crate) fn of(world: &World) -> Vec<Property<Protocol>> {
     let mut all = vec![
-        Property::<Protocol>::always(CONFIRMED, |_, state| !state.witness.confirmed_in_vain),
-        Property::<Protocol>::always(VERDICT, |_, state| !state.witness.ended_in_trust),
-        Property::<Protocol>::sometimes(TAKEOVER, |_, state| is_held(state) && has_session(state, Standing::Silent)),
+        Property::<Protocol>::always(CONFIRMED, |_, state| !is_broken(CONFIRMED, state)),
+        Property::<Protocol>::always(VERDICT, |_, state| !is_broken(VERDICT, state)),
     ];
+    if world.sessions > 1 {
+        all.push(Property::<Protocol>::sometimes(TAKEOVER, |_, state| {
+            is_held(state) && has_session(state, Standing::Silent)
+        }));
+    }
     // A store that forgets without a sign may give away what it forgot. What is left is the two above.
     if world.forgetting != Forgetting::Unseen {
-        all.push(Property::<Protocol>::always(EXCLUSION, |_, state| state.trusting() <= 1));
-        all.push(Property::<Protocol>::always(TOKENS, |_, state| !state.witness.token_fell));
-        all.push(Property::<Protocol>::always(ENDED, |_, state| !state.witness.revived));
+        all.push(Property::<Protocol>::always(EXCLUSION, |_, state| !is_broken(EXCLUSION, state)));
+        all.push(Property::<Protocol>::always(TOKENS, |_, state| !is_broken(TOKENS, state)));
+        all.push(Property::<Protocol>::always(ENDED, |_, state| !is_broken(ENDED, state)));
     }
     if world.rollbacks > 0 {
         all.push(Property::<Protocol>::sometimes(THAW, |_, state| is_thawed(state)));
@@ -54,6 +58,18 @@ pub(crate) fn of(world: &World) -> Vec<Property<Protocol>> {
         }));
     }
     all
+}
+
+/// Whether a promise is broken in this state.
+pub(crate) fn is_broken(property: &str, state: &State) -> bool {
+    match property {
+        EXCLUSION => state.trusting() > 1,
+        TOKENS => state.witness.token_fell,
+        ENDED => state.witness.revived,
+        CONFIRMED => state.witness.confirmed_in_vain,
+        VERDICT => state.witness.ended_in_trust,
+        _ => false,
+    }
 }
 
 /// Whether a member trusts the term that the store has.

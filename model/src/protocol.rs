@@ -17,6 +17,8 @@ pub struct Protocol {
     pub rules: Rules,
     /// What can happen.
     pub world: World,
+    /// The promise to be broken: where it is, nothing further happens, so that the trace found is a shortest.
+    pub sought: Option<&'static str>,
 }
 
 /// A member, by its place.
@@ -109,6 +111,9 @@ impl Model for Protocol {
     }
 
     fn actions(&self, state: &State, steps: &mut Vec<Step>) {
+        if self.sought.is_some_and(|property| properties::is_broken(property, state)) {
+            return;
+        }
         self.steps_of_time(state, steps);
         for place in 0..state.members.len() {
             self.steps_of_member(state, place, steps);
@@ -153,12 +158,12 @@ impl Protocol {
     fn steps_of_member(&self, state: &State, place: Place, steps: &mut Vec<Step>) {
         let member = &state.members[place];
         let has_room = state.sessions_opened < self.world.sessions;
-        if member.session.is_none() {
+        let Some(session) = member.session else {
             if has_room {
                 steps.push(Step::Join(place));
             }
             return;
-        }
+        };
         if has_room && self.world.crashes {
             steps.push(Step::Crash(place));
         }
@@ -174,7 +179,7 @@ impl Protocol {
         if !self.rules.repeats_draw_new_numbers && member.beating.is_some() {
             steps.push(Step::RepeatBeat(place));
         }
-        if member.number >= self.world.numbers {
+        if member.number >= self.world.numbers_of(session) {
             return;
         }
         if self.world.hears_all || member.term.is_some() || member.asking.is_some() {

@@ -287,6 +287,7 @@ impl Desk<'_> {
         if self.store.memory.frozen {
             return Outcome::Frozen(self.store.memory.nonce);
         }
+        let is_late = pulse.number <= self.store.memory.session(pulse.session).beat;
         if self.rules.grants_raise_beat {
             self.raise(pulse);
         }
@@ -294,8 +295,14 @@ impl Desk<'_> {
         if lease.holder == Some(pulse.session) {
             return Outcome::Mine(lease.token);
         }
-        if lease.holder.is_some_and(|holder| !self.frees(holder)) {
+        if is_late && self.rules.grants_need_new_numbers {
             return Outcome::Done;
+        }
+        if let Some(holder) = lease.holder {
+            if !self.frees(holder) {
+                return Outcome::Done;
+            }
+            self.end(holder, Standing::Over);
         }
         let token = lease.token.max(floor).max(self.store.memory.token_base) + 1;
         self.store.memory.lease =

@@ -1,5 +1,7 @@
 //! How large the world is and what can go wrong in it.
 
+use crate::state::SessionId;
+
 /// The bounds of one run of the checker, and the faults it may use. Loss, delay, reordering, repetition and
 /// pauses are always among them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,8 +11,10 @@ pub struct World {
     /// How many sessions may ever be opened: what is left after the first of each member can be used by
     /// newcomers without history after a crash, or by members whose session has ended.
     pub sessions: u8,
-    /// How many calls each session may number.
+    /// How many calls the first session may number.
     pub numbers: u8,
+    /// How many calls each later session may number.
+    pub numbers_later: u8,
     /// The TTL, in ticks.
     pub ttl: u8,
     /// The margin, in ticks.
@@ -64,6 +68,7 @@ impl World {
             members: 2,
             sessions: 2,
             numbers: 3,
+            numbers_later: 3,
             ttl: 3,
             margin: 1,
             deaf_after: 2,
@@ -85,6 +90,18 @@ impl World {
     /// The same with a store that forgets once.
     #[must_use]
     pub const fn forgetful(forgetting: Forgetting) -> Self {
-        Self { forgetting, rollbacks: 1, ..Self::two_members() }
+        Self { forgetting, rollbacks: 1, numbers_later: 1, ..Self::two_members() }
+    }
+
+    /// The same with so many calls for each session.
+    #[must_use]
+    pub const fn with_numbers(self, numbers: u8) -> Self {
+        Self { numbers, numbers_later: numbers, ..self }
+    }
+
+    /// How many calls a session may number.
+    #[must_use]
+    pub const fn numbers_of(&self, session: SessionId) -> u8 {
+        if session == 0 { self.numbers } else { self.numbers_later }
     }
 }
