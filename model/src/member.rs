@@ -239,14 +239,21 @@ impl Member {
 
     /// The answer to a call it waits for sets out.
     pub(crate) fn answer(&mut self, request: &Request, answer: Answer) {
-        let waiting = if matches!(request, Request::Acquire(..)) { &mut self.asking } else { &mut self.beating };
+        let waiting =
+            if matches!(request, Request::Acquire(..)) { &mut self.asking } else { &mut self.beating };
         if let Some(waiting) = waiting {
             waiting.answer = Some(answer);
         }
     }
 
     /// Hears what the store showed. Finds a grant that it did not hear of, and gives it back.
-    pub(crate) fn hear(&mut self, shown: &Memory, asked: u8, rules: &Rules, world: &World) -> Option<Request> {
+    pub(crate) fn hear(
+        &mut self,
+        shown: &Memory,
+        asked: u8,
+        rules: &Rules,
+        world: &World,
+    ) -> Option<Request> {
         self.ears.hear(shown, self.session, asked, rules, world);
         self.floor = self.floor.max(shown.lease.token);
         let session = self.session?;

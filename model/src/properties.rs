@@ -75,8 +75,9 @@ pub(crate) fn is_broken(property: &str, state: &State) -> bool {
 /// Whether a member trusts the term that the store has.
 fn is_held(state: &State) -> bool {
     let lease = state.store.memory.lease;
-    let is_holder =
-        |member: &Member| member.session == lease.holder && member.term == Some(lease.token) && member.trusts();
+    let is_holder = |member: &Member| {
+        member.session == lease.holder && member.term == Some(lease.token) && member.trusts()
+    };
     state.members.iter().any(is_holder)
 }
 

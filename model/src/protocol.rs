@@ -249,7 +249,10 @@ impl Protocol {
             Step::TakeBeat(place) => state.members[place].take_beat(&self.rules, &self.world),
             Step::TakeGrant(place) => state.members[place].take_grant(&self.rules, &self.world),
             Step::RepeatBeat(place) => {
-                state.members[place].repeat_beat().into_iter().for_each(|request| state.network.send(request));
+                state.members[place]
+                    .repeat_beat()
+                    .into_iter()
+                    .for_each(|request| state.network.send(request));
             }
             Step::Read(place) => self.read(state, place),
             Step::AskRead(place) => {
@@ -348,9 +351,8 @@ impl Protocol {
     }
 
     fn deliver(&self, state: &mut State, request: &Request) {
-        let alive = |store: &Store, id: SessionId| {
-            store.memory.sessions[usize::from(id)].standing == Standing::Alive
-        };
+        let alive =
+            |store: &Store, id: SessionId| store.memory.sessions[usize::from(id)].standing == Standing::Alive;
         if let Request::EndSilent(id, ..) = *request
             && alive(&state.store, id)
         {

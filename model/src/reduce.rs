@@ -77,7 +77,8 @@ impl Protocol {
         }
         // The next read in another era begins anew, and until then nothing that is said counts.
         let is_past = |era| memories.iter().all(|memory| memory.has_had(era) && memory.nonce != era);
-        let is_empty = ears.beats.iter().all(Option::is_none) && ears.orphan.is_none() && ears.frozen.is_none();
+        let is_empty =
+            ears.beats.iter().all(Option::is_none) && ears.orphan.is_none() && ears.frozen.is_none();
         if self.rules.era && self.rules.silence_restarts_with_era && is_past(ears.era) || is_empty {
             *ears = Ears { reading: ears.reading.take(), ..Ears::default() };
         }

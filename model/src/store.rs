@@ -305,8 +305,7 @@ impl Desk<'_> {
             self.end(holder, Standing::Over);
         }
         let token = lease.token.max(floor).max(self.store.memory.token_base) + 1;
-        self.store.memory.lease =
-            Lease { token, holder: Some(pulse.session) };
+        self.store.memory.lease = Lease { token, holder: Some(pulse.session) };
         self.witness.token_fell |= token <= self.witness.token;
         self.witness.token = self.witness.token.max(token);
         Outcome::Granted(token)

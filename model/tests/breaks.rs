@@ -36,7 +36,7 @@ fn trust_counted_from_the_answer() {
 #[test]
 fn silence_counted_from_before_the_read() {
     let rules = Rules { silence_from_after_answer: false, ..RULES };
-    let world = World { slow_reads: true , ..WORLD.with_numbers(2) };
+    let world = World { slow_reads: true, numbers: 2, numbers_later: 1, ..WORLD };
     breaks("silence from before the read", rules, world, EXCLUSION);
 }
 
@@ -79,7 +79,12 @@ fn a_heartbeat_repeated_with_its_old_number() {
 #[test]
 fn a_tombstone_collected_while_its_session_still_calls() {
     let rules = Rules { tombstones_outlive_calls: false, ..RULES };
-    breaks("tombstone collected early", rules, World { collects: true, sessions: 1 , ..WORLD.with_numbers(2) }, ENDED);
+    breaks(
+        "tombstone collected early",
+        rules,
+        World { collects: true, sessions: 1, ..WORLD.with_numbers(2) },
+        ENDED,
+    );
 }
 
 #[test]
@@ -134,13 +139,13 @@ fn a_beat_issued_twice_by_the_store() {
 
 #[test]
 fn clocks_that_drift_further_than_the_margin() {
-    let world = World { slip_every: Some(1) , ..WORLD.with_numbers(2) };
+    let world = World { slip_every: Some(1), ..WORLD.with_numbers(2) };
     breaks("drift beyond the margin", RULES, world, EXCLUSION);
 }
 
 #[test]
 fn trust_without_a_margin() {
-    let world = World { slip_every: Some(WORLD.ttl) , ..WORLD.with_numbers(2) };
+    let world = World { slip_every: Some(WORLD.ttl), ..WORLD.with_numbers(2) };
     breaks("no margin", Rules { trust_less_margin: false, ..RULES }, world, EXCLUSION);
 }
 

@@ -26,7 +26,11 @@ fn holds_but_for_takeovers(name: &str, rules: Rules, world: World) {
 }
 
 fn check(rules: Rules, world: World) -> impl Checker<Protocol> {
-    Protocol { rules, world, sought: None }.checker().finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join()
+    Protocol { rules, world, sought: None }
+        .checker()
+        .finish_when(HasDiscoveries::AnyFailures)
+        .spawn_bfs()
+        .join()
 }
 
 fn is_full() -> bool {
