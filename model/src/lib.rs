@@ -56,12 +56,14 @@
 //! thaw has reasserted and so raised its beat, and whoever has not is over. `tests/holds.rs` shows both.
 
 pub mod member;
+pub mod memory;
 pub mod network;
 pub mod properties;
 pub mod protocol;
 mod reduce;
 pub mod rules;
 pub mod state;
+pub mod step;
 pub mod store;
 pub mod world;
 

@@ -1,9 +1,10 @@
 //! A member: what it trusts, what it waits for and what it has heard, on its own clock.
 
+use crate::memory::{Memory, Standing};
 use crate::network::{Pulse, Request};
 use crate::rules::Rules;
 use crate::state::{Nonce, SESSIONS, SessionId, Token};
-use crate::store::{Answer, Memory, Outcome, Standing};
+use crate::store::{Answer, Outcome};
 use crate::world::World;
 
 /// One member.

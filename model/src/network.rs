@@ -4,9 +4,9 @@
 //! That one sentence is delay, repetition, reordering and loss, and it is what a sender that gave up has left
 //! behind. Requests that can do nothing any more are forgotten, so that the state space stays small.
 
+use crate::memory::Memory;
 use crate::rules::Rules;
 use crate::state::{Nonce, SessionId, Token};
-use crate::store::Memory;
 
 /// What a session's call carries besides its request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -3,9 +3,9 @@
 use stateright::Property;
 
 use crate::member::Member;
+use crate::memory::Standing;
 use crate::protocol::Protocol;
 use crate::state::State;
-use crate::store::Standing;
 use crate::world::{Forgetting, World};
 
 /// At no instant do two members trust a term of the resource.

@@ -4,9 +4,9 @@
 //! properties can tell. Each has its reason beside it; none depends on what is being proved.
 
 use crate::member::{Ears, Member};
+use crate::memory::Memory;
 use crate::protocol::Protocol;
 use crate::state::State;
-use crate::store::Memory;
 use crate::world::Forgetting;
 
 impl Protocol {

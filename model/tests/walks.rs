@@ -1,8 +1,8 @@
 //! Three members, a store that forgets, drifting clocks and every other fault at once: too much to visit all
 //! of, so by random walks from fixed seeds.
 
-use leasehold_model::protocol::{Slip, Step};
 use leasehold_model::state::State;
+use leasehold_model::step::{Slip, Step};
 use leasehold_model::{Forgetting, Protocol, Rules, World};
 use stateright::{Checker, Chooser, HasDiscoveries, Model};
 
