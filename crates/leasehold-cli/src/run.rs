@@ -32,7 +32,7 @@ const KILL_BEFORE: Duration = Duration::from_millis(20);
 const OUTPUT_MAX: Duration = Duration::from_secs(2);
 
 pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
-    log::start(&args.log)?;
+    let _log = log::start(&args.log)?;
     let settings = settings(&args)?;
     command::check(&args.command)?;
     let source = source::of(&args).await?;
