@@ -1,21 +1,101 @@
 //! Logs, to standard error.
+//!
+//! Invariant: nobody who logs ever waits for whoever reads the log. A thread of its own writes; where the reader
+//! has stopped reading, as a pager does, lines are dropped and counted.
 
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Duration;
 
 use tracing_subscriber::EnvFilter;
 
 use crate::args::{LogArgs, LogFormat};
 use crate::failure::Failure;
 
-pub(crate) fn start(args: &LogArgs) -> Result<(), Failure> {
+/// How many lines may wait to be written.
+const WAITING_MAX: usize = 4096;
+/// How long the last lines may take to be written.
+const FINISH_MAX: Duration = Duration::from_secs(1);
+
+enum Message {
+    Line(Vec<u8>),
+    Finish(SyncSender<()>),
+}
+
+/// Where lines go. Dropping the one that [`start`] gave waits for them to be written, for a while.
+#[must_use]
+pub(crate) struct Log(Lines);
+
+#[derive(Clone)]
+struct Lines {
+    queue: SyncSender<Message>,
+    dropped: Arc<AtomicU64>,
+}
+
+pub(crate) fn start(args: &LogArgs) -> Result<Log, Failure> {
     let filter = EnvFilter::try_new(&args.log)
         .map_err(|error| Failure::usage(format!("--log {:?} is no filter: {error}", args.log)))?;
-    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    // Complaining about a closed standard error to standard error would panic.
-    let logs = logs.log_internal_errors(false);
+    let lines = Lines::start().map_err(|error| Failure::system("logs cannot be written", &error))?;
+    let writer = lines.clone();
+    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(move || writer.clone());
     let started = match args.log_format {
-        LogFormat::Text => logs.with_target(false).with_ansi(std::io::stderr().is_terminal()).try_init(),
+        LogFormat::Text => logs.with_target(false).with_ansi(io::stderr().is_terminal()).try_init(),
         LogFormat::Json => logs.json().flatten_event(true).with_current_span(false).try_init(),
     };
-    started.map_err(|error| Failure::usage(format!("logs cannot be written: {error}")))
+    started.map_err(|error| Failure::usage(format!("logs cannot be written: {error}")))?;
+    Ok(Log(lines))
+}
+
+impl Lines {
+    fn start() -> io::Result<Self> {
+        let (queue, waiting) = sync_channel(WAITING_MAX);
+        let lines = Self { queue, dropped: Arc::default() };
+        let dropped = Arc::clone(&lines.dropped);
+        std::thread::Builder::new()
+            .name("leasehold-log".to_owned())
+            .spawn(move || write_all(&waiting, &dropped))?;
+        Ok(lines)
+    }
+}
+
+/// Writes what comes. A closed standard error costs the lines.
+fn write_all(waiting: &Receiver<Message>, dropped: &AtomicU64) {
+    for message in waiting {
+        match message {
+            Message::Line(line) => {
+                let _ = io::stderr().write_all(&line);
+            }
+            Message::Finish(done) => {
+                let _ = done.send(());
+            }
+        }
+        let lost = dropped.swap(0, Ordering::Relaxed);
+        if lost > 0 {
+            let _ = writeln!(io::stderr(), "{lost} lines of the log were dropped: nobody read them");
+        }
+    }
+}
+
+impl Write for Lines {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        if self.queue.try_send(Message::Line(line.to_vec())).is_err() {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        let (done, finished) = sync_channel(1);
+        if self.0.queue.try_send(Message::Finish(done)).is_ok() {
+            let _ = finished.recv_timeout(FINISH_MAX);
+        }
+    }
 }

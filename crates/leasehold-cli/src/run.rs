@@ -18,7 +18,7 @@ use leasehold::participant::{OnUncertain, Settings, State};
 use leasehold::store::{Store, open};
 use leasehold::{Lease, Participant};
 use leasehold_manager::{Output, Program, Question, Reply, Socket, Supervisor};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use self::child::Children;
@@ -32,7 +32,7 @@ const KILL_BEFORE: Duration = Duration::from_millis(20);
 const OUTPUT_MAX: Duration = Duration::from_secs(2);
 
 pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
-    log::start(&args.log)?;
+    let _log = log::start(&args.log)?;
     let settings = settings(&args)?;
     command::check(&args.command)?;
     let source = source::of(&args).await?;
@@ -65,9 +65,11 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     };
     // Children that are being stopped have a deadline of their own, before trust ends, and their leases must not
     // go back before they are gone.
+    let signals =
+        Signals::receive().map_err(|error| Failure::system("signals cannot be received", &error))?;
     let member = participant.without_abort().start(work).await?;
     let extending = tokio::spawn(extend(member.trusted_until(), Arc::clone(&supervisor), settings));
-    let failed = told_to_stop(&supervisor, args.while_stdin).await;
+    let failed = told_to_stop(&supervisor, signals, args.while_stdin).await;
     member.leave().await;
     extending.abort();
     drop(children);
@@ -151,17 +153,31 @@ fn extend_to(supervisor: &Supervisor, settings: &Settings, trusted_until: Moment
     supervisor.extend(trusted_until.before(settings.grace), trusted_until.before(KILL_BEFORE));
 }
 
+/// What tells this program to stop, from the moment it takes part: one that ended without a word would keep its
+/// leases from others for a whole TTL.
+struct Signals {
+    term: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn receive() -> std::io::Result<Self> {
+        Ok(Self { term: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.term.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
 /// Waits for a signal, or for the day on which children can no longer be watched. A second signal ends the
 /// program at once; the deadman then ends the children.
-async fn told_to_stop(supervisor: &Supervisor, while_stdin: bool) -> Option<Failure> {
-    let (Ok(mut term), Ok(mut interrupt)) =
-        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
-        return Some(Failure::new(crate::failure::code::SYSTEM, "signals cannot be received"));
-    };
+async fn told_to_stop(supervisor: &Supervisor, mut signals: Signals, while_stdin: bool) -> Option<Failure> {
     tokio::select! {
-        _ = term.recv() => {}
-        _ = interrupt.recv() => {}
+        () = signals.next() => {}
         () = end_of_stdin(), if while_stdin => {}
         error = supervisor.failed() => {
             return Some(Failure::system("children can no longer be watched, so none may run", &error));
@@ -169,10 +185,7 @@ async fn told_to_stop(supervisor: &Supervisor, while_stdin: bool) -> Option<Fail
     }
     tracing::info!("told to stop: work is stopped and handed over; a second signal ends everything at once");
     tokio::spawn(async move {
-        tokio::select! {
-            _ = term.recv() => {}
-            _ = interrupt.recv() => {}
-        }
+        signals.next().await;
         std::process::exit(crate::failure::code::INTERRUPTED.into());
     });
     None

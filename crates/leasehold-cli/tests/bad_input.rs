@@ -11,7 +11,7 @@ mod support;
 
 use std::process::Command;
 
-use support::{Place, leasehold, ran};
+use support::{Member, Place, leasehold, ran};
 
 /// Refused with this code and one line that has all of `words`; nothing appears beside what was there.
 fn refused_command(place: &Place, command: &mut Command, code: i32, words: &[&str]) {
@@ -268,9 +268,38 @@ fn nobody_who_reads_the_output_is_no_reason_to_complain() {
         "--",
     ]);
     run.args(["sh", "-c", &format!("echo to nobody; {}", support::TICK)]).arg(journal).arg("deaf");
-    let mut deaf = run.stdout(closed()).stderr(closed()).spawn().unwrap();
+    let deaf = Member::of(run.stdout(closed()).stderr(closed()));
     place.more_ticks("z", 5);
-    let pid = nix::unistd::Pid::from_raw(i32::try_from(deaf.id()).unwrap());
-    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
-    assert_eq!(deaf.wait().unwrap().code(), Some(0));
+    deaf.leave();
+}
+
+#[test]
+fn a_log_that_nobody_reads_holds_nothing_up() {
+    use std::io::Write;
+    let place = Place::new();
+    let (_unread, full) = std::io::pipe().unwrap();
+    // As much as the pipe takes: whoever writes more waits for ever.
+    let filled = full.try_clone().unwrap();
+    std::thread::spawn(move || (&filled).write_all(&vec![b'x'; 1 << 20]));
+    let journal = place.path("journal");
+    let mut run = leasehold();
+    run.args([
+        "run",
+        "--store",
+        &place.url(),
+        "--pool",
+        "jobs",
+        "--resources",
+        "a",
+        "--ttl",
+        "3s",
+        "--log",
+        "trace",
+    ]);
+    run.args(["--", "sh", "-c", support::TICK]).arg(journal).arg("anna");
+    let member = Member::of(run.stdout(full.try_clone().unwrap()).stderr(full));
+    // Longer than a lease lives by itself.
+    place.more_ticks("a", 40);
+    assert_eq!(place.workers()["a"].1, 1, "the lease did not stay");
+    member.leave();
 }

@@ -22,8 +22,12 @@
 //! | `acquire` | era; own session alive; the lease is free, **or** its holder has a tombstone: only positive, final facts free a lease, a holder that is merely absent does not |
 //! | `release` | era; own session alive; holder is the caller and the token is the caller's |
 //! | `free_orphan` | era; holder and token unchanged; holder's session absent |
-//! | `reassert` | frozen under the same nonce; no tombstone; no newer token |
+//! | `reassert` | frozen under the same nonce; no tombstone; the stored token is lower, or the same and still the caller's |
 //! | `thaw` | frozen under the same nonce |
+//!
+//! What callers owe the store: every call carries a number that no earlier call of the session carried, a repeated
+//! one too; the moment from which trust is counted is read *before* the number is drawn; and an answer to a call
+//! that was sent in an older era than the session's says nothing.
 //!
 //! # Eras
 //!

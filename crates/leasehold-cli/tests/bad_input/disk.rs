@@ -6,9 +6,9 @@
 use std::fs::{File, Permissions};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use nix::mount::{MsFlags, mount};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
 
 use crate::refused;
@@ -16,13 +16,23 @@ use crate::support::{Place, leasehold, ran, wait_until};
 
 const NOTHING: Option<&str> = None;
 
+/// A mounted disk; dropping it lets its directory be removed.
+struct Disk(PathBuf);
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = umount2(&self.0, MntFlags::MNT_DETACH);
+    }
+}
+
 /// Mounts a small disk at `at`, for this thread and what it starts.
-fn small_disk(at: &Path, megabytes: u32) -> nix::Result<()> {
+fn small_disk(at: &Path, megabytes: u32) -> nix::Result<Disk> {
     std::fs::create_dir_all(at).unwrap();
     unshare(CloneFlags::CLONE_NEWNS)?;
     mount(NOTHING, "/", NOTHING, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NOTHING)?;
     let size = format!("size={megabytes}m");
-    mount(Some("none"), at, Some("tmpfs"), MsFlags::empty(), Some(size.as_str()))
+    mount(Some("none"), at, Some("tmpfs"), MsFlags::empty(), Some(size.as_str()))?;
+    Ok(Disk(at.to_owned()))
 }
 
 #[test]
@@ -34,8 +44,8 @@ fn a_store_that_cannot_be_written_is_refused() {
     let member = place.member("anna", &["--resources", "a", "--ttl", "3s"]);
     wait_until("a is owned", || place.owners("jobs").len() == 1);
     member.leave();
-    match mounted {
-        Ok(()) => {
+    match &mounted {
+        Ok(_) => {
             let read_only = MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY;
             mount(NOTHING, &disk, NOTHING, read_only, NOTHING).unwrap();
         }
@@ -73,10 +83,10 @@ fn fill(path: &Path) {
 fn on_a_full_disk_members_fail_closed_and_recover_and_nothing_acknowledged_is_lost() {
     let mut place = Place::new();
     let disk = place.path("disk");
-    if let Err(error) = small_disk(&disk, 6) {
-        eprintln!("no disk can be mounted ({error}); a limit on the size of files has to do");
-        return refused_where_files_may_not_grow(&place);
-    }
+    let _mounted = match small_disk(&disk, 6) {
+        Ok(mounted) => mounted,
+        Err(error) => return refused_where_files_may_not_grow(&place, error),
+    };
     place.store = disk.join("work.db");
     let options = ["--resources", "a,b,c,d", "--ttl", "2s"];
     let members = [place.member("anna", &options), place.member("bert", &options)];
@@ -119,10 +129,10 @@ fn on_a_full_disk_members_fail_closed_and_recover_and_nothing_acknowledged_is_lo
 fn a_disk_that_is_full_at_the_start_is_said_to_be_full() {
     let mut place = Place::new();
     let disk = place.path("disk");
-    if let Err(error) = small_disk(&disk, 1) {
-        eprintln!("no disk can be mounted ({error}); a limit on the size of files has to do");
-        return refused_where_files_may_not_grow(&place);
-    }
+    let _mounted = match small_disk(&disk, 1) {
+        Ok(mounted) => mounted,
+        Err(error) => return refused_where_files_may_not_grow(&place, error),
+    };
     place.store = disk.join("work.db");
     fill(&disk.join("filler"));
     let said = ran(leasehold().args([
@@ -144,7 +154,8 @@ fn a_disk_that_is_full_at_the_start_is_said_to_be_full() {
     member.leave();
 }
 
-fn refused_where_files_may_not_grow(place: &Place) {
+fn refused_where_files_may_not_grow(place: &Place, error: nix::Error) {
+    eprintln!("no disk can be mounted ({error}); a limit on the size of files has to do");
     let program = env!("CARGO_BIN_EXE_leasehold");
     let url = place.url();
     let line =

@@ -77,3 +77,17 @@ fn a_paused_child_is_ended_before_trust_ends_and_told_so() {
     assert!(later > token);
     member.leave();
 }
+
+#[test]
+fn a_store_that_stays_locked_does_not_answer_and_takes_no_marks() {
+    let place = Place::new();
+    let member = member(&place, "continue");
+    wait_for("the child runs", || newest(&place));
+    let lock = hold_the_lock(&place);
+    let said = place.ask(&["drain", "--pool", "jobs", "anna"]);
+    assert_eq!((said.code, said.out.as_str()), (Some(69), ""), "{said:?}");
+    assert!(said.err.contains("another process has held its lock for too long; try again"), "{said:?}");
+    drop(lock);
+    assert!(!place.told(&["status"]).contains("drain"), "a mark that was refused is in force");
+    member.leave();
+}

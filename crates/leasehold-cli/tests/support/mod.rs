@@ -200,6 +200,11 @@ pub struct Member {
 }
 
 impl Member {
+    /// Starts a command whose output goes where it says.
+    pub fn of(command: &mut Command) -> Self {
+        Self { child: command.spawn().expect("the program runs"), err: PathBuf::new() }
+    }
+
     /// What it logged so far.
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.err).unwrap_or_default()

@@ -9,7 +9,7 @@ use super::session::{Sent, Session};
 use super::work::{Lease, tend};
 use crate::clock::Moment;
 use crate::lease::{MemberId, ResourceId, Term, Token};
-use crate::ledger::{Event, Reason};
+use crate::ledger::Event;
 use crate::plan::{self, Facts, Placement, Plan, Resource};
 use crate::store::{Acquired, Answer, StoreError, Wanted};
 
@@ -55,7 +55,7 @@ impl Member {
                 Ok(true)
             }
             Ok(Answer::Gone) => {
-                session.end(Reason::Superseded);
+                session.gone(sent);
                 Ok(false)
             }
             Ok(Answer::Frozen(_)) => Ok(false),

@@ -192,7 +192,7 @@ impl Member {
                     }
                 }
                 Answer::Gone => {
-                    session.end(Reason::Superseded);
+                    session.gone(sent);
                     return Ok(());
                 }
                 Answer::Frozen(_) => return Ok(()),

@@ -76,7 +76,7 @@ impl Heartbeat {
                 (sent, confirmed)
             }
             Ok(Answer::Gone) => {
-                self.session.end(Reason::Superseded);
+                self.session.gone(sent);
                 (sent, false)
             }
             Ok(Answer::Frozen(nonce)) => {
@@ -111,7 +111,7 @@ impl Heartbeat {
                 (sent, confirmed)
             }
             Ok(Answer::Gone) => {
-                self.session.end(Reason::Superseded);
+                self.session.gone(sent);
                 (sent, false)
             }
             // Frozen anew under another nonce: the next beat reasserts under that one.
@@ -127,7 +127,7 @@ impl Heartbeat {
     }
 
     fn confirmed(&self, sent: Sent) -> bool {
-        let confirmed = self.session.confirm(sent);
+        let confirmed = self.session.confirm_beat(sent);
         if confirmed {
             let until = self.session.trusted_until();
             self.recorder.note(self.session.id(), Event::Renewed).ttl(self.settings.ttl).until(until).write();

@@ -1,7 +1,7 @@
 //! A member's standing in a pool: its beat numbers, what it holds, and how long it may trust itself.
 //!
-//! Invariant: `trusted_until` is the moment *before* the last confirmed call was sent, plus the TTL, less the
-//! margin. It is moved by confirmed answers only, and once it has passed, or the store has said so, the session
+//! Invariant: `trusted_until` is the moment *before* the last confirmed heartbeat was sent, plus the TTL, less the
+//! margin. It is moved by confirmed heartbeats only, and once it has passed, or the store has said so, the session
 //! is over and stays over.
 
 use std::collections::BTreeMap;
@@ -168,13 +168,27 @@ impl Session {
         Sent { pulse: Pulse { era: known.era, number, confirmed: known.confirmed }, at }
     }
 
-    /// A call was confirmed: trust runs from before it was sent. Answers whether the answer still counts: one
-    /// from another era, or one that arrives after trust has ended, does not.
+    /// A heartbeat was confirmed: trust runs from before it was sent. Only heartbeats move it, because only their
+    /// answers say which terms were revoked. Answers whether the answer still counts: one from another era, or one
+    /// that arrives after trust has ended, does not.
+    pub(crate) fn confirm_beat(&self, sent: Sent) -> bool {
+        let trusted_until = sent.at.after(self.open.ttl).before(self.margin);
+        let confirmed = self.confirm_and(sent, |known| {
+            known.trusted_until = known.trusted_until.max(trusted_until);
+            self.trust.send_replace(Some(known.trusted_until));
+        });
+        if confirmed {
+            self.become_standing(Standing::Sure);
+        }
+        confirmed
+    }
+
+    /// Any other call was confirmed.
     pub(crate) fn confirm(&self, sent: Sent) -> bool {
         self.confirm_and(sent, |_| ())
     }
 
-    /// The same, and in the same step takes over the terms the call was granted.
+    /// An acquisition was confirmed: in the same step its terms become ours.
     pub(crate) fn confirm_grants(&self, sent: Sent, granted: &[Term]) -> bool {
         self.confirm_and(sent, |known| {
             known.terms.extend(granted.iter().map(|term| (term.resource.clone(), term.token)));
@@ -196,12 +210,16 @@ impl Session {
             return false;
         }
         known.confirmed = known.confirmed.max(sent.pulse.number);
-        known.trusted_until = known.trusted_until.max(sent.at.after(self.open.ttl).before(self.margin));
         then(&mut known);
-        self.trust.send_replace(Some(known.trusted_until));
-        drop(known);
-        self.become_standing(Standing::Sure);
         true
+    }
+
+    /// The store said that the session is over. Said in an older era, that is about a session that has since
+    /// been reasserted, and says nothing.
+    pub(crate) fn gone(&self, sent: Sent) {
+        if self.era() == sent.pulse.era {
+            self.end(Reason::Superseded);
+        }
     }
 
     /// The store is frozen under `nonce`: from here on only answers of that era count. Gives what to reassert,
@@ -238,7 +256,7 @@ impl Session {
                 known.terms.remove(&term.resource);
             }
         }
-        self.confirm(sent)
+        self.confirm_beat(sent)
     }
 
     /// A term is dead to us: lost, or about to be released.

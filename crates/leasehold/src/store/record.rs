@@ -176,7 +176,7 @@ pub enum EndSilent {
 pub enum Reasserted {
     /// The store knows it (again).
     Kept,
-    /// The store has a newer term, or gave the same token to somebody else: the term is lost.
+    /// The store has a newer term, or knows that this very term is free or somebody else's: it is lost.
     Lost,
 }
 

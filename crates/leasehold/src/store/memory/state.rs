@@ -380,8 +380,8 @@ impl LeaseState {
     fn reassert_term(&mut self, open: &OpenSession, term: &Term) -> Reasserted {
         let key = (open.pool.clone(), term.resource.clone());
         if let Some(lease) = self.leases.get(&key) {
-            let another = lease.holder.as_ref().is_some_and(|holder| *holder != open.id);
-            if lease.token > term.token || (lease.token == term.token && another) {
+            let mine = lease.holder.as_ref() == Some(&open.id);
+            if lease.token > term.token || (lease.token == term.token && !mine) {
                 return Reasserted::Lost;
             }
         }
