@@ -72,6 +72,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let failed = told_to_stop(&supervisor, signals, args.while_stdin).await;
     member.leave().await;
     extending.abort();
+    let _ = extending.await;
     drop(children);
     drop(socket);
     if let Ok(supervisor) = Arc::try_unwrap(supervisor) {

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use tokio::runtime::Runtime;
+use tokio::sync::{oneshot, watch};
 
 use crate::participant::{JoinError, Lease, Participant, Running, Status};
 
-/// A member that takes part on a runtime of its own. Dropping it makes the member leave.
+/// A member that takes part on a runtime of its own. Dropping it makes the member leave, and waits for that.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -27,7 +28,8 @@ use crate::participant::{JoinError, Lease, Participant, Running, Status};
 #[derive(Debug)]
 pub struct Member {
     runtime: Runtime,
-    running: Running,
+    running: Option<Running>,
+    status: watch::Receiver<Status>,
 }
 
 /// Starts a member whose `work` blocks. A thread cannot be aborted: the work must look at
@@ -51,27 +53,48 @@ pub fn start(
     let running = runtime.block_on(participant.without_abort().start(move |lease| {
         let work = Arc::clone(&work);
         async move {
-            // A panic in the work is reported as the work's end, like any other.
-            let _ = tokio::task::spawn_blocking(move || work(lease)).await;
+            let (done, ended) = oneshot::channel::<()>();
+            // A thread of its own for each lease: a shared pool would let leases wait for each other. One that
+            // panics, or cannot be started, drops its end of the channel like one that returns.
+            let thread = std::thread::Builder::new().name(lease.resource().to_string());
+            let started = thread.spawn(move || {
+                let _done = done;
+                work(lease);
+            });
+            if let Err(error) = started {
+                tracing::error!(%error, "no thread could be started for a lease");
+            }
+            let _ = ended.await;
         }
     }))?;
-    Ok(Member { runtime, running })
+    let status = running.status();
+    Ok(Member { runtime, running: Some(running), status })
 }
 
 impl Member {
     /// What the member knows of itself now.
     #[must_use]
     pub fn status(&self) -> Status {
-        self.running.status().borrow().clone()
+        self.status.borrow().clone()
     }
 
     /// Says whether the member can work at the moment.
     pub fn set_ready(&self, ready: bool) {
-        self.running.set_ready(ready);
+        if let Some(running) = &self.running {
+            running.set_ready(ready);
+        }
     }
 
     /// Leaves in order and waits until everything has stopped.
     pub fn leave(self) {
-        self.runtime.block_on(self.running.leave());
+        drop(self);
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        if let Some(running) = self.running.take() {
+            self.runtime.block_on(running.leave());
+        }
     }
 }

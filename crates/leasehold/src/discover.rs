@@ -150,32 +150,55 @@ pub(crate) async fn follow(
     let (sender, receiver) = watch::channel(Arc::new(source.list().await?));
     if let Some(period) = source.period() {
         tokio::spawn(async move {
-            let mut said = String::new();
-            while !sender.is_closed() {
+            let mut follower = Follower { sender, shrunk: None, said: String::new() };
+            while !follower.sender.is_closed() {
                 clock.sleep(period).await;
-                match source.list().await {
-                    Ok(listing) => {
-                        said.clear();
-                        sender.send_if_modified(|known| {
-                            let changed = **known != listing;
-                            if changed {
-                                *known = Arc::new(listing);
-                            }
-                            changed
-                        });
-                    }
-                    Err(error) => {
-                        let problem = with_causes(&error);
-                        if problem != said {
-                            tracing::warn!(error = problem, "the last good list of resources stays in force");
-                            said = problem;
-                        }
-                    }
-                }
+                follower.take(source.list().await);
             }
         });
     }
     Ok(receiver)
+}
+
+/// What is known of a source, and what is not believed yet.
+struct Follower {
+    sender: watch::Sender<Arc<Listing>>,
+    /// A listing that lacks something: it counts if the next look shows the same, because a file may be read
+    /// while it is being written.
+    shrunk: Option<Listing>,
+    said: String,
+}
+
+impl Follower {
+    fn take(&mut self, listed: Result<Listing, SourceError>) {
+        match listed {
+            Ok(listing) => {
+                self.said.clear();
+                self.believe(listing);
+            }
+            Err(error) => {
+                self.shrunk = None;
+                let problem = with_causes(&error);
+                if problem != self.said {
+                    tracing::warn!(error = problem, "the last good list of resources stays in force");
+                    self.said = problem;
+                }
+            }
+        }
+    }
+
+    fn believe(&mut self, listing: Listing) {
+        let known = Arc::clone(&self.sender.borrow());
+        let lacks = known.ids().iter().any(|id| !listing.contains(id));
+        if lacks && self.shrunk.as_ref() != Some(&listing) {
+            self.shrunk = Some(listing);
+            return;
+        }
+        self.shrunk = None;
+        if *known != listing {
+            self.sender.send_replace(Arc::new(listing));
+        }
+    }
 }
 
 /// An error and what caused it, on one line.

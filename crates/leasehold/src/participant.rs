@@ -39,6 +39,9 @@ use crate::ledger::Recorder;
 use crate::store::{Listing, Store, StoreError};
 use crate::view::View;
 
+/// How long a member that leaves waits for its last rows of the ledger to be written.
+const LEDGER_WAIT: Duration = Duration::from_secs(3);
+
 /// A member cannot start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -277,6 +280,7 @@ impl Participant {
             work,
             listing,
             listing_is_final: false,
+            ready_is_final: false,
             status,
             trust,
             listener: Listener::default(),
@@ -289,6 +293,10 @@ impl Participant {
             resting: HashMap::new(),
             members_changed_at: Moment::default(),
             member_ids: Vec::new(),
+            member_hashes: Vec::new(),
+            handed: HashMap::new(),
+            floors: HashMap::new(),
+            opening: None,
             leaving: false,
             stopped_at: None,
             ended: mpsc::unbounded_channel(),
@@ -337,7 +345,8 @@ impl Running {
     pub async fn leave(self) {
         self.leave.send_replace(true);
         let _ = self.task.await;
-        let _ = self.ledger.await;
+        // A store that no longer answers keeps nobody here; the log has every entry.
+        let _ = tokio::time::timeout(LEDGER_WAIT, self.ledger).await;
     }
 }
 

@@ -32,6 +32,8 @@ pub struct View {
     listings: HashMap<ListingId, Arc<Listing>>,
     cursors: Cursors,
     whole_at: Moment,
+    /// Set by what was read and not yet told, because the rest of the refresh failed.
+    changed: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -74,6 +76,7 @@ impl View {
             listings: HashMap::new(),
             cursors: Cursors::START,
             whole_at: Moment::default(),
+            changed: false,
         }
     }
 
@@ -127,22 +130,18 @@ impl View {
     /// Reads what changed since the last refresh, and now and then everything.
     ///
     /// # Errors
-    /// The store did not answer; what was known stays known.
+    /// The store did not answer. What was not read yet is read by the next refresh.
     pub async fn refresh(&mut self, store: &dyn Store, clock: &dyn Clock) -> Result<Refreshed, StoreError> {
-        let mut changed = false;
         if clock.now().since(self.whole_at) > WHOLE_EVERY {
             self.forget();
             self.whole_at = clock.now();
-            changed = true;
         }
         for _ in 0..TRIES_MAX {
-            if let Some(moved) = self.read(store).await? {
-                changed |= moved;
+            if self.read(store).await? {
                 let at = clock.now();
-                changed |= self.fetch_listings(store).await?;
-                return Ok(Refreshed { at, changed });
+                self.fetch_listings(store).await?;
+                return Ok(Refreshed { at, changed: std::mem::take(&mut self.changed) });
             }
-            changed = true;
             self.forget();
         }
         Err(StoreError::unavailable(
@@ -155,12 +154,13 @@ impl View {
             era: self.era,
             listings: std::mem::take(&mut self.listings),
             whole_at: self.whole_at,
+            changed: true,
             ..Self::new(self.pool.clone())
         };
     }
 
-    /// `None` if the era is another than before: what is known must be read anew.
-    async fn read(&mut self, store: &dyn Store) -> Result<Option<bool>, StoreError> {
+    /// Reads what changed; answers false if the era is another than before, so that everything must be read anew.
+    async fn read(&mut self, store: &dyn Store) -> Result<bool, StoreError> {
         let pool = self.pool.clone();
         // Leases before sessions: whoever holds a lease that was read has a session that is read after it.
         let leases = store.leases(&pool, self.cursors.leases).await?;
@@ -173,36 +173,35 @@ impl View {
         if (known.is_some_and(|nonce| nonce != sessions.era.nonce) && !fresh)
             || leases.era.nonce != sessions.era.nonce
         {
-            return Ok(None);
+            return Ok(false);
         }
-        let mut changed =
+        self.changed |=
             fresh || !leases.items.is_empty() || !marks.items.is_empty() || !declared.items.is_empty();
         self.cursors.leases = take(leases, &mut self.leases, |lease| lease.resource.clone());
         self.cursors.marks = take(marks, &mut self.marks, |mark| (mark.kind, mark.subject.clone()));
         self.cursors.declared = take(declared, &mut self.declared, |declared| declared.resource.clone());
-        changed |= sessions.items.iter().any(|new| {
+        self.changed |= sessions.items.iter().any(|new| {
             let old = self.sessions.get(&new.id);
             old.is_none_or(|old| old.ended != new.ended || old.profile != new.profile)
         });
         self.cursors.sessions = take(sessions, &mut self.sessions, |session| session.id.clone());
-        Ok(Some(changed))
+        Ok(true)
     }
 
-    async fn fetch_listings(&mut self, store: &dyn Store) -> Result<bool, StoreError> {
+    async fn fetch_listings(&mut self, store: &dyn Store) -> Result<(), StoreError> {
         let live = self.sessions.values().filter(|session| !session.ended);
         let used: Vec<ListingId> = live.filter_map(|session| session.profile.listing.clone()).collect();
         self.listings.retain(|id, _| used.contains(id));
-        let mut fetched = false;
         for id in used {
             if self.listings.contains_key(&id) {
                 continue;
             }
             if let Some(listing) = store.listing(&self.pool, &id).await? {
                 self.listings.insert(id, Arc::new(listing));
-                fetched = true;
+                self.changed = true;
             }
         }
-        Ok(fetched)
+        Ok(())
     }
 
     /// Every resource of the pool: listed by a living member, declared, or still held.

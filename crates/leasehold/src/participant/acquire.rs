@@ -43,9 +43,12 @@ impl Member {
 
     /// Asks for one batch. Answers whether the next one may follow.
     async fn ask_for(&mut self, session: &Arc<Session>, batch: &[ResourceId]) -> Result<bool, StoreError> {
-        let token_of = |id: &ResourceId| self.view.leases().get(id).map_or(Token(0), |lease| lease.token);
+        let floor = |id: &ResourceId| {
+            let seen = self.view.leases().get(id).map(|lease| lease.token);
+            seen.max(self.floors.get(id).copied()).unwrap_or(Token(0))
+        };
         let wanted: Vec<Wanted> =
-            batch.iter().map(|id| Wanted { resource: id.clone(), floor: token_of(id) }).collect();
+            batch.iter().map(|id| Wanted { resource: id.clone(), floor: floor(id) }).collect();
         let sent = session.sending();
         let store = Arc::clone(&self.store);
         let acquired = store.acquire(session.id(), sent.pulse, &wanted);
@@ -84,8 +87,9 @@ impl Member {
         let mut room = member.capacity.map_or(u64::MAX, |capacity| capacity.saturating_sub(plan.load(me)));
         let mut due = Vec::new();
         let (ours, theirs): (Vec<_>, Vec<_>) = plan.placements().iter().partition(|placed| placed.to == *me);
-        let late =
-            |resource: &&Resource| now >= self.fallback_at(resource, me) && plan::may_take(member, resource);
+        let late = |resource: &&Resource| {
+            now >= self.fallback_at(resource, me) && plan::may_take(facts, member, resource)
+        };
         let free_of = |placed: &Placement| free.get(&placed.resource).copied();
         let ours = ours.into_iter().filter_map(free_of);
         for resource in ours.chain(theirs.into_iter().filter_map(free_of).filter(late)) {
@@ -163,6 +167,10 @@ impl Member {
         let lease = Lease::new(self.pool.clone(), term.clone(), Arc::clone(session), Arc::clone(&self.clock));
         let tenure = Tenure { lease: lease.clone(), granted_at: self.clock.now(), leaving: None };
         self.tenures.insert(term.resource.clone(), tenure);
+        self.floors.insert(term.resource.clone(), term.token);
+        if let Some((_, times)) = self.handed.get_mut(&term.resource) {
+            *times += 1;
+        }
         self.free_since.remove(&term.resource);
         let (work, recorder) = (Arc::clone(&self.work), self.recorder.clone());
         tokio::spawn(tend(lease, work, self.manner, recorder, self.ended.0.clone()));

@@ -7,6 +7,7 @@ use super::call;
 use super::pass::Member;
 use super::renew::{Heartbeat, guard};
 use super::session::Session;
+use crate::clock::Moment;
 use crate::ledger::{Event, Reason};
 use crate::plan;
 use crate::store::{Answer, OpenSession, Profile, StoreError};
@@ -19,17 +20,10 @@ impl Member {
         if !self.tenures.is_empty() || self.view.era().is_none_or(|era| era.frozen) {
             return Ok(false);
         }
-        self.flaps = self.count_flaps();
-        let open = OpenSession {
-            pool: self.pool.clone(),
-            id: (self.identity.generate)(),
-            ttl: self.settings.ttl,
-            profile: self.profile_at(false).await?,
-        };
-        let sent = self.clock.now();
-        let Answer::Done(era) = call(&*self.clock, &self.settings, self.store.open(&open)).await? else {
-            return Ok(false);
-        };
+        let (open, sent) = self.opening().await?;
+        let answer = call(&*self.clock, &self.settings, self.store.open(&open)).await?;
+        self.opening = None;
+        let Answer::Done(era) = answer else { return Ok(false) };
         let id = open.id.clone();
         let clock = Arc::clone(&self.clock);
         let trust = self.trust.clone();
@@ -51,17 +45,37 @@ impl Member {
         Ok(true)
     }
 
+    /// The session to ask for, and the moment from which trust in it counts: one that was asked for and not
+    /// answered is asked for again, so that no answer lost leaves a member behind that is nobody.
+    async fn opening(&mut self) -> Result<(OpenSession, Moment), StoreError> {
+        let fresh = |first: Moment| self.clock.now().since(first) < self.settings.ttl / 3;
+        if let Some((open, first)) = self.opening.take().filter(|(_, first)| fresh(*first)) {
+            self.opening = Some((open.clone(), first));
+            return Ok((open, first));
+        }
+        self.flaps = self.count_flaps();
+        let open = OpenSession {
+            pool: self.pool.clone(),
+            id: (self.identity.generate)(),
+            ttl: self.settings.ttl,
+            profile: self.profile_at(false).await?,
+        };
+        let sent = self.clock.now();
+        self.opening = Some((open.clone(), sent));
+        Ok((open, sent))
+    }
+
     /// How often this name has come back while its last tombstone was still there.
     fn count_flaps(&self) -> u32 {
         let before = self.view.sessions().values().filter(|session| session.ended);
         let mine = before.filter(|session| session.profile.name == self.identity.name);
-        mine.map(|session| session.profile.flaps + 1).max().unwrap_or(0)
+        mine.map(|session| session.profile.flaps.saturating_add(1)).max().unwrap_or(0)
     }
 
     /// How long work is not moved here: a moment, and longer for a name that keeps coming and going.
     pub(super) fn settle(&self) -> Duration {
         let damped = self.flaps.saturating_sub(FLAPS_FREE).min(5);
-        self.settings.settle * (1 << damped)
+        self.settings.settle.saturating_mul(1 << damped)
     }
 
     /// What this member says about itself, its listing published first.
@@ -101,18 +115,24 @@ impl Member {
         let Some(session) = self.live_session() else { return Ok(()) };
         let now = self.clock.now();
         let settled = now >= self.joined_at.after(self.settle());
-        if now >= self.joined_at.after(self.settle() * 20) {
+        if now >= self.joined_at.after(self.settle().saturating_mul(20)) {
             self.flaps = 0;
         }
         let profile = self.profile_at(settled).await?;
-        if profile == session.profile() {
+        // What counts is what the store shows: an answer that was lost says nothing about what it took in.
+        let shown = self.view.sessions().get(session.id()).map(|record| &record.profile);
+        if shown.is_none_or(|shown| *shown == profile) {
             return Ok(());
         }
+        let relisted = shown.is_some_and(|shown| shown.listing != profile.listing);
+        session.set_profile(profile.clone());
         let sent = session.sending();
         let described = self.store.describe(session.id(), sent.pulse, &profile);
         if let Answer::Done(()) = call(&*self.clock, &self.settings, described).await? {
             session.confirm(sent);
-            session.set_profile(profile);
+            if relisted {
+                call(&*self.clock, &self.settings, self.store.collect_listings(&self.pool)).await?;
+            }
         }
         Ok(())
     }

@@ -21,6 +21,8 @@ pub(crate) struct Listener {
     era: Option<(Nonce, bool)>,
     era_since: Moment,
     last_read: Moment,
+    /// The longest TTL of any session this store ever told of, whatever it has forgotten since.
+    ttl_max: Duration,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -45,6 +47,7 @@ impl Listener {
         let gap = at.since(self.last_read);
         self.last_read = at;
         let Some(era) = view.era() else { return };
+        self.ttl_max = self.ttl_max.max(era.ttl_max);
         if self.era != Some((era.nonce, era.frozen)) {
             // A new era, or a thaw: nothing that was heard before counts.
             self.era = Some((era.nonce, era.frozen));
@@ -123,24 +126,26 @@ impl Listener {
         ended.map(|(id, _)| id.clone()).collect()
     }
 
-    /// The nonce to thaw, if the store has been heard frozen under it for a whole `ttl`.
-    pub(crate) fn thawable(&self, now: Moment, ttl: Duration) -> Option<Nonce> {
-        match self.era {
-            Some((nonce, true))
-                if now.since(self.era_since) >= ttl && !is_deaf(now.since(self.last_read), ttl) =>
-            {
-                Some(nonce)
-            }
-            _ => None,
-        }
+    /// How long a frozen store must be heard before it is thawed, by a member whose own TTL is `ttl`.
+    fn thaw_after(&self, ttl: Duration) -> Duration {
+        self.ttl_max.max(ttl)
     }
 
-    /// When the next silence falls due.
-    pub(crate) fn next_due(&self, frozen_ttl: Duration) -> Option<Moment> {
+    /// The nonce to thaw, if the store has been heard frozen under it for a whole TTL of whoever may hold
+    /// something in it.
+    pub(crate) fn thawable(&self, now: Moment, ttl: Duration) -> Option<Nonce> {
+        let wait = self.thaw_after(ttl);
+        let heard = now.since(self.era_since) >= wait && !is_deaf(now.since(self.last_read), wait);
+        self.era.filter(|(_, frozen)| *frozen && heard).map(|(nonce, _)| nonce)
+    }
+
+    /// When the next silence falls due, for a member whose own TTL is `ttl`. One's own does not count.
+    pub(crate) fn next_due(&self, ttl: Duration, me: Option<&MemberId>) -> Option<Moment> {
         if let Some((_, true)) = self.era {
-            return Some(self.era_since.after(frozen_ttl));
+            return Some(self.era_since.after(self.thaw_after(ttl)));
         }
-        let silences = self.heard.values().filter(|heard| !heard.ended).map(|h| h.since.after(h.ttl));
+        let others = self.heard.iter().filter(|(id, heard)| !heard.ended && Some(*id) != me);
+        let silences = others.map(|(_, heard)| heard.since.after(heard.ttl));
         let orphans = self.orphans.values().map(|orphan| orphan.since.after(orphan.ttl));
         silences.chain(orphans).min()
     }

@@ -19,14 +19,16 @@ use super::work::{Ended, Lease, Manner, State, Work};
 use super::{Identity, Status, within};
 use crate::clock::{Clock, Moment};
 use crate::discover::with_causes;
-use crate::lease::{MemberId, Nonce, Pool, ResourceId, Term};
+use crate::lease::{MemberId, Nonce, Pool, ResourceId, Term, Token};
 use crate::ledger::{Event, Reason, Recorder};
+use crate::plan::rendezvous::hash_id;
 use crate::plan::{Facts, Plan};
-use crate::store::{Hint, Hints, Listing, ListingId, Store, StoreError};
+use crate::store::{Hint, Hints, Listing, ListingId, OpenSession, Store, StoreError};
 use crate::view::View;
 
 /// How long reading a pool may take; nothing that is trusted waits for it.
-const READ_TIMEOUT: Duration = Duration::from_secs(5);
+const READ_TIMEOUT_MIN: Duration = Duration::from_secs(1);
+const READ_TIMEOUT_MAX: Duration = Duration::from_secs(5);
 /// How often the others' beats are read when nothing else wakes the pass.
 pub(super) const PERIOD: Duration = Duration::from_millis(250);
 /// How much longer each rank waits before it does what the one before it should have done, and the most.
@@ -54,6 +56,8 @@ pub(super) struct Member {
     pub(super) listing: Option<watch::Receiver<Arc<Listing>>>,
     /// Set once the source has said its last word.
     pub(super) listing_is_final: bool,
+    /// Set once nobody is left to change whether this member is ready.
+    pub(super) ready_is_final: bool,
     pub(super) status: watch::Sender<Status>,
     pub(super) trust: watch::Sender<Option<Moment>>,
     pub(super) view: View,
@@ -70,6 +74,13 @@ pub(super) struct Member {
     pub(super) resting: HashMap<ResourceId, (Moment, u32)>,
     pub(super) members_changed_at: Moment,
     pub(super) member_ids: Vec<MemberId>,
+    pub(super) member_hashes: Vec<u64>,
+    /// To whom a resource was last offered, and how often it came back from there.
+    pub(super) handed: HashMap<ResourceId, (MemberId, u32)>,
+    /// The highest token we were given for a resource, whatever the store has forgotten since.
+    pub(super) floors: HashMap<ResourceId, Token>,
+    /// A session that was asked for and not answered, and when that was first sent.
+    pub(super) opening: Option<(OpenSession, Moment)>,
     pub(super) leaving: bool,
     pub(super) stopped_at: Option<Moment>,
     pub(super) ended: (mpsc::UnboundedSender<Ended>, mpsc::UnboundedReceiver<Ended>),
@@ -97,6 +108,10 @@ impl Member {
                 }
                 Err(error) => {
                     self.report(&error);
+                    if self.leaving {
+                        // Leaving waits for no answer: what we hold is stopped, with nobody to name for it.
+                        self.stop_everything(|_| None);
+                    }
                     false
                 }
             };
@@ -139,7 +154,7 @@ impl Member {
         self.leave_what_is_over();
         let store = Arc::clone(&self.store);
         let clock = Arc::clone(&self.clock);
-        let refreshed = within(&*clock, READ_TIMEOUT, self.view.refresh(&*store, &*clock)).await?;
+        let refreshed = within(&*clock, self.read_timeout(), self.view.refresh(&*store, &*clock)).await?;
         self.listener.hear(&self.view, refreshed.at);
         self.check_era();
         if refreshed.changed || self.planned.is_none() {
@@ -148,8 +163,19 @@ impl Member {
             let plan = Plan::compute(&facts);
             self.planned = Some((facts, plan));
         }
+        // Verdicts on others come first, but what fails there holds up nothing of our own.
+        let judged = self.judge_others().await;
+        let again = self.do_my_part().await?;
+        judged?;
+        Ok(again)
+    }
+
+    async fn judge_others(&mut self) -> Result<(), StoreError> {
         self.end_the_silent().await?;
-        self.thaw_if_due().await?;
+        self.thaw_if_due().await
+    }
+
+    async fn do_my_part(&mut self) -> Result<bool, StoreError> {
         if self.session.is_none() && !self.leaving {
             return self.join().await;
         }
@@ -158,6 +184,11 @@ impl Member {
         self.obey_plan();
         self.give_back().await?;
         self.take_free().await
+    }
+
+    /// Reading takes longer than a call, but who reads for too long is deaf.
+    fn read_timeout(&self) -> Duration {
+        (self.settings.ttl / 3).clamp(READ_TIMEOUT_MIN, READ_TIMEOUT_MAX)
     }
 
     /// The facts as the view has them, with what we know better about ourselves.
@@ -183,6 +214,7 @@ impl Member {
         let living = self.view.sessions().values().filter(|session| !session.ended);
         let ids: Vec<MemberId> = living.map(|session| session.id.clone()).collect();
         if ids != self.member_ids {
+            self.member_hashes = ids.iter().map(|id| hash_id(id.as_str())).collect();
             self.member_ids = ids;
             self.members_changed_at = at;
         }
@@ -236,17 +268,19 @@ impl Member {
         let mut ended = None;
         let mut notice = None;
         let mut listing_is_final = self.listing_is_final;
+        let mut ready_is_final = self.ready_is_final;
         tokio::select! {
             () = self.clock.sleep_until(until) => {}
             _ = next_hint(hints) => {}
             work = self.ended.1.recv() => ended = work,
             told = self.notices.1.recv() => notice = told,
             _ = leave.changed(), if !self.leaving => {}
-            _ = self.identity.ready.changed() => {}
+            changed = self.identity.ready.changed(), if !self.ready_is_final => ready_is_final = changed.is_err(),
             () = over => {}
             last = listed => listing_is_final = last,
         }
         self.listing_is_final = listing_is_final;
+        self.ready_is_final = ready_is_final;
         if let Some(ended) = ended {
             self.end_tenure(&ended);
         }
@@ -257,9 +291,9 @@ impl Member {
 
     fn next_wake(&self) -> Moment {
         let now = self.clock.now();
-        let ttl = self.view.era().map_or(self.settings.ttl, |era| era.ttl_max.max(self.settings.ttl));
+        let me = self.session.as_ref().map(|session| session.id());
         // What is overdue waits for its rank, not for a moment that has passed.
-        let due = self.listener.next_due(ttl).map(|due| due.max(now.after(STAGGER / 4)));
+        let due = self.listener.next_due(self.settings.ttl, me).map(|due| due.max(now.after(STAGGER / 4)));
         let settled = Some(self.joined_at.after(self.settle())).filter(|at| *at > now);
         let fallback = self.next_fallback(now);
         [due, settled, fallback].into_iter().flatten().fold(now.after(PERIOD), Moment::min)
@@ -296,5 +330,14 @@ async fn next_hint(hints: &mut Hints) -> Hint {
     match std::future::poll_fn(|context| hints.as_mut().poll_next(context)).await {
         Some(hint) => hint,
         None => std::future::pending().await,
+    }
+}
+
+impl Drop for Member {
+    /// Nobody is left to act for the session, so nothing may keep it alive.
+    fn drop(&mut self) {
+        if let Some(session) = &self.session {
+            session.end(Reason::Shutdown);
+        }
     }
 }

@@ -10,13 +10,16 @@ use super::call;
 use super::pass::Member;
 use super::work::Ended;
 use crate::clock::Moment;
-use crate::lease::{ResourceId, Term};
+use crate::lease::{MemberId, ResourceId, Term};
 use crate::ledger::{Event, Reason};
 use crate::plan::{DropReason, Move, MoveReason};
 use crate::store::{Answer, Offer, Release, Released, StoreError};
 
 /// After this long without trouble, work that ended by itself counts as ending for the first time.
 const REST_FORGOTTEN: Duration = Duration::from_secs(60);
+
+/// The longest that work stays before it is offered again to a member that did not keep it.
+const HANDED_MAX: Duration = Duration::from_secs(600);
 
 /// A term on its way back to the store.
 #[derive(Debug, Clone)]
@@ -30,7 +33,14 @@ impl Member {
     /// Stops the work of a term that somebody else decided about.
     pub(super) fn stop_term(&mut self, term: &Term, reason: Reason, event: Event) {
         let Some(tenure) = self.tenures.get_mut(&term.resource) else { return };
-        if tenure.lease.token() != term.token || tenure.leaving.is_some() {
+        if tenure.lease.token() != term.token {
+            return;
+        }
+        if reason == Reason::Superseded {
+            // Whatever it was stopping for, it is not ours any more.
+            tenure.lease.disown();
+        }
+        if tenure.leaving.is_some() {
             return;
         }
         tenure.leaving = Some(Returning { term: term.clone(), offer: None, reason });
@@ -45,15 +55,19 @@ impl Member {
         if self.view.era().is_none_or(|era| era.frozen || era.nonce != session.era()) {
             return;
         }
-        let mut lost = Vec::new();
+        let (mut lost, mut revoked) = (Vec::new(), Vec::new());
         for (resource, tenure) in &self.tenures {
-            let lease = self.view.leases().get(resource);
-            let ours = lease.is_some_and(|lease| {
-                lease.holder.as_ref() == Some(session.id()) && lease.token == tenure.lease.token()
-            });
-            if !ours {
-                lost.push(Term { resource: resource.clone(), token: tenure.lease.token() });
+            let term = Term { resource: resource.clone(), token: tenure.lease.token() };
+            match self.view.leases().get(resource) {
+                Some(lease) if lease.holder.as_ref() == Some(session.id()) && lease.token == term.token => {
+                    revoked.extend(lease.revoked.then_some(term));
+                }
+                _ => lost.push(term),
             }
+        }
+        session.revoke(&revoked);
+        for term in revoked {
+            self.stop_term(&term, Reason::Revoked, Event::Revoked);
         }
         for term in lost {
             session.forget(&term.resource);
@@ -94,19 +108,24 @@ impl Member {
             self.begin_release(&step.resource, reason, None);
         }
         for step in moves.values().filter(|step| step.now) {
-            if step.reason != MoveReason::Rebalance || self.may_rebalance(&step.resource, now) {
+            if step.reason != MoveReason::Rebalance || self.may_rebalance(step, now) {
                 let offer = Offer { to: step.to.clone(), load: step.load };
                 self.begin_release(&step.resource, Reason::Rebalance, Some(offer));
             }
         }
         if self.leaving {
-            let held: Vec<ResourceId> = self.tenures.keys().cloned().collect();
-            for resource in held {
-                let offer = moves.get(&resource).map(|step| Offer { to: step.to.clone(), load: u64::MAX });
-                self.begin_release(&resource, Reason::Shutdown, offer);
-            }
+            let offer = |step: &&Move| Offer { to: step.to.clone(), load: u64::MAX };
+            self.stop_everything(|resource| moves.get(resource).map(offer));
         }
         self.planned = Some((facts, plan));
+    }
+
+    /// Begins to let go of everything, because this member leaves.
+    pub(super) fn stop_everything(&mut self, offer: impl Fn(&ResourceId) -> Option<Offer>) {
+        let held: Vec<ResourceId> = self.tenures.keys().cloned().collect();
+        for resource in held {
+            self.begin_release(&resource, Reason::Shutdown, offer(&resource));
+        }
     }
 
     /// Whether our own source lists the resource.
@@ -114,13 +133,23 @@ impl Member {
         self.listing.as_ref().is_some_and(|listing| listing.borrow().contains(resource))
     }
 
-    /// Moves for balance wait until the view is stable and the lease was held for a while.
-    fn may_rebalance(&self, resource: &ResourceId, now: Moment) -> bool {
-        let held = self
-            .tenures
-            .get(resource)
-            .is_some_and(|tenure| now.since(tenure.granted_at) >= self.settings.hold_min);
-        held && now.since(self.members_changed_at) >= self.settings.settle / 2
+    /// Moves for balance wait until the view is stable and the lease was held for a while, and longer if the
+    /// same offer was made before and the work came back.
+    fn may_rebalance(&self, step: &Move, now: Moment) -> bool {
+        let held_since = self.tenures.get(&step.resource).map(|tenure| tenure.granted_at);
+        let patient = self.settings.hold_min.max(self.came_back(&step.resource, &step.to));
+        held_since.is_some_and(|since| now.since(since) >= patient)
+            && now.since(self.members_changed_at) >= self.settings.settle / 2
+    }
+
+    /// How long to keep what that member did not keep when it was offered to it.
+    fn came_back(&self, resource: &ResourceId, to: &MemberId) -> Duration {
+        match self.handed.get(resource) {
+            Some((taker, times)) if taker == to => {
+                self.settings.hold_min.saturating_mul(1 << times.min(&8)).min(HANDED_MAX)
+            }
+            _ => Duration::ZERO,
+        }
     }
 
     fn begin_release(&mut self, resource: &ResourceId, reason: Reason, offer: Option<Offer>) {
@@ -150,12 +179,17 @@ impl Member {
             self.rest(&ended.term.resource, tenure.granted_at);
         }
         let Some(session) = &self.session else { return };
-        session.forget(&ended.term.resource);
+        session.close_term(&ended.term);
         if session.is_over() {
             let reason = ended.told.unwrap_or(Reason::TtlExpiry);
             self.recorder.note(session.id(), Event::Lost).term(&ended.term).reason(reason).write();
         } else {
             let returning = tenure.leaving.unwrap_or_else(by_itself);
+            if let Some(offer) = &returning.offer {
+                let times = self.handed.get(&ended.term.resource).filter(|(to, _)| *to == offer.to);
+                let times = times.map_or(0, |(_, times)| *times);
+                self.handed.insert(ended.term.resource.clone(), (offer.to.clone(), times));
+            }
             self.returning.insert(returning.term.clone(), returning);
         }
         self.planned = None;

@@ -146,9 +146,9 @@ impl Heartbeat {
     }
 }
 
-/// The wait before the next attempt: a twentieth of the heartbeat, doubling up to a quarter of it.
+/// The wait before the next attempt: a twentieth of the heartbeat, doubling up to an eighth of it.
 fn retry_delay(failures: u32, heartbeat: Duration) -> Duration {
-    (heartbeat / 20).saturating_mul(1 << failures.min(8)).min(heartbeat / 4)
+    (heartbeat / 20).saturating_mul(1 << failures.min(8)).min(heartbeat / 8)
 }
 
 /// Ends the session in time: when trust runs out (less the grace that work needs to stop), and when an

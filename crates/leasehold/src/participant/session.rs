@@ -120,10 +120,7 @@ impl Session {
         self.hurry.notified().await;
     }
 
-    pub(crate) fn profile(&self) -> Profile {
-        self.known().profile.clone()
-    }
-
+    /// What a reassertion says about this member.
     pub(crate) fn set_profile(&self, profile: Profile) {
         self.known().profile = profile;
     }
@@ -175,12 +172,19 @@ impl Session {
         let trusted_until = sent.at.after(self.open.ttl).before(self.margin);
         let confirmed = self.confirm_and(sent, |known| {
             known.trusted_until = known.trusted_until.max(trusted_until);
-            self.trust.send_replace(Some(known.trusted_until));
+            self.tell_trust(known);
         });
         if confirmed {
             self.become_standing(Standing::Sure);
         }
         confirmed
+    }
+
+    /// Work that goes on by itself has one deadline for all of it, so a revoked term bounds the rest until its own
+    /// work has ended.
+    fn tell_trust(&self, known: &Known) {
+        let bounded = known.revoked.values().copied().fold(known.trusted_until, Moment::min);
+        self.trust.send_replace(Some(bounded));
     }
 
     /// Any other call was confirmed.
@@ -259,11 +263,17 @@ impl Session {
         self.confirm_beat(sent)
     }
 
-    /// A term is dead to us: lost, or about to be released.
+    /// A term is dead to us: it is not ours to reassert.
     pub(crate) fn forget(&self, resource: &ResourceId) {
+        self.known().terms.remove(resource);
+    }
+
+    /// The work of a term has ended, so nothing is left to be bounded.
+    pub(crate) fn close_term(&self, term: &Term) {
         let mut known = self.known();
-        known.terms.remove(resource);
-        known.revoked.retain(|term, _| term.resource != *resource);
+        known.terms.remove(&term.resource);
+        known.revoked.remove(term);
+        self.tell_trust(&known);
     }
 
     /// A heartbeat went unconfirmed.

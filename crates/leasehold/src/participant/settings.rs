@@ -76,7 +76,7 @@ impl Settings {
             heartbeat,
             call_timeout: (heartbeat / 2).min(Duration::from_secs(3)),
             margin: (ttl / 10).max(Duration::from_millis(200)),
-            grace: (ttl / 4).min(Duration::from_secs(10)),
+            grace: (ttl / 6).min(Duration::from_secs(10)),
             hold_min: (ttl / 3).min(Duration::from_secs(5)),
             settle: (ttl / 6).min(Duration::from_secs(2)),
             budget: 64,
@@ -110,9 +110,13 @@ impl Settings {
                 "the margin of {margin:?} is below a tenth of the TTL of {ttl:?}; clocks may differ by that much: raise the margin"
             ));
         }
-        if margin + grace + heartbeat >= ttl {
+        // One heartbeat may go unanswered and be sent again before work has to stop.
+        let needed = [margin, grace, heartbeat, call_timeout]
+            .into_iter()
+            .fold(Duration::ZERO, Duration::saturating_add);
+        if needed >= ttl {
             return refuse(format!(
-                "margin {margin:?}, grace {grace:?} and one heartbeat {heartbeat:?} do not fit into the TTL of {ttl:?}; lower the grace or raise the TTL"
+                "margin {margin:?}, grace {grace:?}, one heartbeat {heartbeat:?} and one call {call_timeout:?} do not fit into the TTL of {ttl:?}; lower the grace or raise the TTL"
             ));
         }
         if self.budget == 0 {

@@ -65,19 +65,11 @@ impl Member {
 
     /// How long this member waits for those that are preferred to it.
     pub(super) fn patience_for(&self, subject: &str, me: &MemberId) -> Duration {
-        let hashes: Vec<u64> = self
-            .member_ids
-            .iter()
-            .filter(|id| id.as_str() != subject)
-            .map(|id| hash_id(id.as_str()))
-            .collect();
-        stagger(plan::rank_of(&hashes, hash_id(subject), hash_id(me.as_str())))
+        stagger(plan::rank_of(&self.member_hashes, hash_id(subject), hash_id(me.as_str())))
     }
 
     pub(super) async fn thaw_if_due(&mut self) -> Result<(), StoreError> {
-        let Some(era) = self.view.era() else { return Ok(()) };
-        let ttl = era.ttl_max.max(self.settings.ttl);
-        if let Some(nonce) = self.listener.thawable(self.clock.now(), ttl)
+        if let Some(nonce) = self.listener.thawable(self.clock.now(), self.settings.ttl)
             && call(&*self.clock, &self.settings, self.store.thaw(nonce)).await? == Thawed::Thawed
         {
             let writer = self.session.as_ref().map_or_else(|| (self.identity.generate)(), |s| s.id().clone());

@@ -49,8 +49,8 @@ struct Inner {
     session: Arc<Session>,
     clock: Arc<dyn Clock>,
     stop: watch::Sender<Option<Reason>>,
-    /// Set when the work has ended: from then on the term is dead, whoever still holds a clone.
-    closed: AtomicBool,
+    /// Set when the term is dead: the work has ended, or the store has given the lease to another.
+    dead: AtomicBool,
 }
 
 impl fmt::Debug for Lease {
@@ -68,7 +68,7 @@ impl Lease {
                 session,
                 clock,
                 stop: watch::Sender::new(None),
-                closed: AtomicBool::new(false),
+                dead: AtomicBool::new(false),
             }),
         }
     }
@@ -108,16 +108,17 @@ impl Lease {
     /// How long the lease may be acted upon if nothing more is heard from the store.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        let superseded = matches!(*self.inner.stop.borrow(), Some(Reason::Superseded));
-        if superseded || self.inner.closed.load(Ordering::SeqCst) {
-            return Duration::ZERO;
-        }
         self.trusted_until().since(self.inner.clock.now())
     }
 
-    /// The end of trust on this machine's clock, if nothing more is heard from the store.
+    /// The end of trust on this machine's clock, if nothing more is heard from the store. It lies in the past once
+    /// the store has said that the lease is not ours.
     #[must_use]
     pub fn trusted_until(&self) -> Moment {
+        let gone = matches!(*self.inner.session.standing().borrow(), Standing::Over(Reason::Superseded));
+        if gone || self.inner.dead.load(Ordering::SeqCst) {
+            return Moment::default();
+        }
         self.inner.session.trusted_until_of(&self.inner.term)
     }
 
@@ -137,14 +138,17 @@ impl Lease {
     /// Whether the work was told to stop.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
-        self.inner.stop.borrow().is_some() || self.inner.session.is_over()
+        self.inner.stop.borrow().is_some() || self.inner.session.is_over() || self.remaining().is_zero()
     }
 
-    /// Ends when [`Lease::state`] is no longer `than`.
+    /// Ends when [`Lease::state`] is no longer `than`; never, if that is [`State::Lost`], which is final.
     pub async fn changed(&self, than: State) {
         let mut standing = self.inner.session.standing();
         let mut stop = self.inner.stop.subscribe();
         while self.state() == than {
+            if than == State::Lost {
+                std::future::pending::<()>().await;
+            }
             tokio::select! {
                 _ = standing.changed() => {}
                 _ = stop.changed() => {}
@@ -166,6 +170,11 @@ impl Lease {
             },
         }
         .unwrap_or(Reason::TtlExpiry)
+    }
+
+    /// The term is dead: nothing may be done under it any more.
+    pub(crate) fn disown(&self) {
+        self.inner.dead.store(true, Ordering::SeqCst);
     }
 
     /// Tells the work to stop; the first reason stays.
@@ -233,7 +242,8 @@ pub(crate) async fn tend(
     let term = lease.inner.term.clone();
     let member = lease.member().clone();
     recorder.note(&member, Event::Started).term(&term).until(lease.trusted_until()).write();
-    let mut task = tokio::spawn(work(lease.clone()));
+    let held = lease.clone();
+    let mut task = tokio::spawn(async move { work(held).await });
     let (told, outcome) = tokio::select! {
         biased;
         outcome = &mut task => (None, outcome),
@@ -242,7 +252,7 @@ pub(crate) async fn tend(
             (Some(reason), bring_to_an_end(&lease, task, deadline, manner.aborts).await)
         }
     };
-    lease.inner.closed.store(true, Ordering::SeqCst);
+    lease.disown();
     let note = recorder.note(&member, Event::Stopped).term(&term).reason(told.unwrap_or(Reason::Voluntary));
     match outcome {
         Err(error) if error.is_panic() => note.error("the work panicked").write(),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::facts::{Member, Resource};
+use super::facts::{Facts, Member, Resource};
 use super::outcome::MoveReason;
 use crate::lease::MemberName;
 
@@ -109,11 +109,14 @@ impl<'a> Demand<'a> {
     }
 }
 
-/// Whether a member may take a resource that is free, room aside. A pin keeps everybody else away.
+/// Whether a member may take a resource that is free, room aside. A pin keeps everybody else away while somebody
+/// is there to follow it.
 #[must_use]
-pub fn may_take(member: &Member, resource: &Resource) -> bool {
-    let pinned = resource.pinned.as_ref().is_none_or(|name| *name == member.name);
-    pinned && !resource.paused && Demand::of(resource).obstacles(member).is_empty()
+pub fn may_take(facts: &Facts, member: &Member, resource: &Resource) -> bool {
+    let demand = Demand::of(resource);
+    let members: Vec<&Member> = facts.members.iter().collect();
+    let pinned = demand.pin(&members).is_none_or(|name| *name == member.name);
+    pinned && !resource.paused && demand.obstacles(member).is_empty()
 }
 
 /// What a holder is to do with a resource of a class.

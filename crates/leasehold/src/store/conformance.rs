@@ -173,7 +173,6 @@ macro_rules! conformance {
 macro_rules! conformance_cases {
     ($harness:ty => $($theme:ident { $($case:ident)* })*) => {
         $(mod $theme {
-            #[allow(unused_imports)]
             use super::*;
             $(
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,3 +1,5 @@
+//! Deadlines kept, children found and nothing else harmed: the deadman's watch alone.
+
 use proptest::prelude::*;
 
 use super::*;

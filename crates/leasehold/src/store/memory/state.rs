@@ -131,7 +131,9 @@ impl LeaseState {
         let frozen = self.era.frozen;
         match self.sessions.get(id) {
             Some(session) if session.ended => return Answer::Gone,
-            Some(session) if frozen && session.reasserted != Some(nonce) => return Answer::Frozen(nonce),
+            Some(session) if frozen && (session.reasserted != Some(nonce) || !belongs) => {
+                return Answer::Frozen(nonce);
+            }
             None if frozen => return Answer::Frozen(nonce),
             None => return Answer::Gone,
             Some(_) if !belongs => return Answer::Gone,
@@ -242,8 +244,12 @@ impl LeaseState {
         pulse: Pulse,
         wanted: &[Wanted],
     ) -> Result<Answer<Vec<Acquired>>, StoreError> {
+        self.notice();
+        let alive = self.sessions.get(id).is_none_or(|session| !session.ended);
+        if self.era.frozen && alive {
+            return Ok(Answer::Frozen(self.era.nonce));
+        }
         match self.raise(id, pulse) {
-            Answer::Done(()) if self.era.frozen => return Ok(Answer::Frozen(self.era.nonce)),
             Answer::Done(()) => {}
             Answer::Gone => return Ok(Answer::Gone),
             Answer::Frozen(nonce) => return Ok(Answer::Frozen(nonce)),
@@ -314,7 +320,8 @@ impl LeaseState {
 
     pub(super) fn revoke(&mut self, pool: &Pool, term: &Term) -> Revoked {
         self.notice();
-        if self.held(pool, term).is_none() {
+        let holder = self.held(pool, term);
+        if holder.is_none_or(|id| self.sessions.get(&id).is_some_and(|session| session.ended)) {
             return Revoked::NotHeld;
         }
         let changed = self.step();

@@ -68,7 +68,11 @@ impl<'c> Transaction<'c> {
         if let Some(mine) = remembered {
             if forgotten {
                 self.state.era.seq = self.state.era.seq.max(mine.seq);
+            }
+            if (forgotten || self.era().frozen) && self.era().ttl_max_ms < mine.ttl_max_ms {
+                // Whoever thaws must wait for everybody that anybody remembers.
                 self.raise_ttl_max(mine.ttl_max_ms);
+                self.step();
             }
             if mine.nonce != self.era().nonce && (forgotten || self.era().frozen) && !self.had(mine.nonce)? {
                 self.step();
