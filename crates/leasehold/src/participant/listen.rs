@@ -4,7 +4,7 @@
 //! and only across reads that are not far apart. Who was deaf starts again: the fault was ours or the store's,
 //! and the others must get a chance to be heard.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::clock::Moment;
@@ -16,8 +16,8 @@ const DEAF_SLACK: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Default)]
 pub(crate) struct Listener {
-    heard: HashMap<MemberId, Heard>,
-    orphans: HashMap<ResourceId, Orphan>,
+    heard: BTreeMap<MemberId, Heard>,
+    orphans: BTreeMap<ResourceId, Orphan>,
     era: Option<(Nonce, bool)>,
     era_since: Moment,
     last_read: Moment,
@@ -78,7 +78,7 @@ impl Listener {
 
     /// Leases whose holder has no session at all, not even an ended one.
     fn hear_orphans(&mut self, view: &View, at: Moment, gap: Duration) {
-        let mut orphans = HashMap::new();
+        let mut orphans = BTreeMap::new();
         for (resource, lease) in view.leases() {
             let Some(holder) = &lease.holder else { continue };
             if view.sessions().contains_key(holder) {

@@ -270,6 +270,7 @@ impl Member {
         let mut listing_is_final = self.listing_is_final;
         let mut ready_is_final = self.ready_is_final;
         tokio::select! {
+            biased;
             () = self.clock.sleep_until(until) => {}
             _ = next_hint(hints) => {}
             work = self.ended.1.recv() => ended = work,

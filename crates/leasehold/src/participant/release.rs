@@ -2,7 +2,7 @@
 //!
 //! Invariant: once a release has been sent, its term is dead to us, answer or no answer.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -96,7 +96,7 @@ impl Member {
         let me = session.id();
         let Some((facts, plan)) = self.take_plan() else { return };
         let now = self.clock.now();
-        let moves: HashMap<&ResourceId, &Move> =
+        let moves: BTreeMap<&ResourceId, &Move> =
             plan.moves().iter().filter(|step| step.from == *me).map(|step| (&step.resource, step)).collect();
         for step in plan.drops().iter().filter(|step| step.from == *me) {
             let reason = match step.reason {

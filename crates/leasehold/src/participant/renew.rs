@@ -44,9 +44,10 @@ impl Heartbeat {
         let mut standing = self.session.standing();
         loop {
             tokio::select! {
+                biased;
+                _ = standing.wait_for(|standing| matches!(standing, Standing::Over(_))) => return,
                 () = self.clock.sleep_until(next) => {}
                 () = self.session.hurried() => {}
-                _ = standing.wait_for(|standing| matches!(standing, Standing::Over(_))) => return,
             }
             let (sent, confirmed) = self.beat().await;
             if confirmed {
@@ -168,6 +169,7 @@ pub(crate) async fn guard(session: Arc<Session>, clock: Arc<dyn Clock>, settings
             return;
         }
         tokio::select! {
+            biased;
             () = clock.sleep_until(deadline) => {}
             _ = standing.changed() => {}
         }
