@@ -155,7 +155,7 @@ impl Member {
         }
     }
 
-    fn start(&mut self, session: &Arc<Session>, term: Term) {
+    pub(super) fn start(&mut self, session: &Arc<Session>, term: Term) {
         let before = self.view.leases().get(&term.resource).and_then(|lease| lease.holder.clone());
         let event = if before.is_some() { Event::TakenOver } else { Event::Acquired };
         let note = self.recorder.note(session.id(), event).term(&term).ttl(session.ttl());

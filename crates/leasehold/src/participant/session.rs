@@ -14,6 +14,7 @@ use tokio::sync::{Notify, watch};
 use crate::clock::{Clock, Moment};
 use crate::lease::{BeatNumber, MemberId, Nonce, ResourceId, Term, Token};
 use crate::ledger::Reason;
+use crate::mistakes::{Mistake, made};
 use crate::store::{OpenSession, Profile, Pulse};
 
 /// How sure a session is of itself.
@@ -71,6 +72,7 @@ impl Session {
         clock: Arc<dyn Clock>,
         trust: watch::Sender<Option<Moment>>,
     ) -> Self {
+        let margin = if made(Mistake::NoMargin) { Duration::ZERO } else { margin };
         let known = Known {
             era,
             reasserting: false,
@@ -138,6 +140,9 @@ impl Session {
 
     /// These terms were revoked: trust in them ends where it ends now.
     pub(crate) fn revoke(&self, terms: &[Term]) {
+        if made(Mistake::RevokedTermsAreExtended) {
+            return;
+        }
         let mut known = self.known();
         let until = known.trusted_until;
         for term in terms {
@@ -146,7 +151,7 @@ impl Session {
     }
 
     pub(crate) fn is_trusted(&self) -> bool {
-        !self.is_over() && self.clock.now() < self.trusted_until()
+        !self.is_over() && (self.clock.now() < self.trusted_until() || made(Mistake::LapsedTrustRevives))
     }
 
     pub(crate) fn is_over(&self) -> bool {
@@ -169,7 +174,8 @@ impl Session {
     /// answers say which terms were revoked. Answers whether the answer still counts: one from another era, or one
     /// that arrives after trust has ended, does not.
     pub(crate) fn confirm_beat(&self, sent: Sent) -> bool {
-        let trusted_until = sent.at.after(self.open.ttl).before(self.margin);
+        let from = if made(Mistake::TrustFromTheAnswer) { self.clock.now() } else { sent.at };
+        let trusted_until = from.after(self.open.ttl).before(self.margin);
         let confirmed = self.confirm_and(sent, |known| {
             known.trusted_until = known.trusted_until.max(trusted_until);
             self.tell_trust(known);
@@ -184,7 +190,8 @@ impl Session {
     /// work has ended.
     fn tell_trust(&self, known: &Known) {
         let bounded = known.revoked.values().copied().fold(known.trusted_until, Moment::min);
-        self.trust.send_replace(Some(bounded));
+        let told = if made(Mistake::ChildrenOutliveTrust) { Moment(u64::MAX) } else { bounded };
+        self.trust.send_replace(Some(told));
     }
 
     /// Any other call was confirmed.
@@ -205,7 +212,7 @@ impl Session {
         }
         let mut known = self.known();
         // Invariant: trust that has lapsed is never revived, however good the news that arrives late.
-        if self.clock.now() >= known.trusted_until {
+        if self.clock.now() >= known.trusted_until && !made(Mistake::LapsedTrustRevives) {
             drop(known);
             self.end(Reason::TtlExpiry);
             return false;
