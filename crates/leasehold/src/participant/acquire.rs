@@ -147,10 +147,7 @@ impl Member {
             }
         }
         // A grant that came too late, or from an era that is over, is given back by a later pass.
-        if !session.confirm_grants(sent, &granted) {
-            return;
-        }
-        for term in granted {
+        for term in session.confirm_grants(sent, granted) {
             self.start(session, term);
         }
     }

@@ -4,7 +4,7 @@
 //! margin. It is moved by confirmed heartbeats only, and once it has passed, or the store has said so, the session
 //! is over and stays over.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -50,6 +50,8 @@ struct Known {
     trusted_until: Moment,
     /// The terms that are ours to reassert: granted, not lost, and no release of them was sent.
     terms: BTreeMap<ResourceId, Token>,
+    /// The terms whose work has not ended, whatever the store says of them.
+    working: BTreeSet<Term>,
     /// Revoked terms, and the end of trust in each: no later beat extends it.
     revoked: BTreeMap<Term, Moment>,
     profile: Profile,
@@ -79,6 +81,7 @@ impl Session {
             confirmed: BeatNumber(0),
             trusted_until: sent.after(open.ttl).before(margin),
             terms: BTreeMap::new(),
+            working: BTreeSet::new(),
             revoked: BTreeMap::new(),
             profile: open.profile.clone(),
         };
@@ -189,7 +192,8 @@ impl Session {
     /// Work that goes on by itself has one deadline for all of it, so a revoked term bounds the rest until its own
     /// work has ended.
     fn tell_trust(&self, known: &Known) {
-        let bounded = known.revoked.values().copied().fold(known.trusted_until, Moment::min);
+        let caps = known.working.iter().filter_map(|term| known.revoked.get(term).copied());
+        let bounded = caps.fold(known.trusted_until, Moment::min);
         let told = if made(Mistake::ChildrenOutliveTrust) { Moment(u64::MAX) } else { bounded };
         self.trust.send_replace(Some(told));
     }
@@ -199,11 +203,15 @@ impl Session {
         self.confirm_and(sent, |_| ())
     }
 
-    /// An acquisition was confirmed: in the same step its terms become ours.
-    pub(crate) fn confirm_grants(&self, sent: Sent, granted: &[Term]) -> bool {
-        self.confirm_and(sent, |known| {
+    /// An acquisition was confirmed: in the same step its terms become ours, except those that were revoked before
+    /// the answer came. Gives the terms to use.
+    pub(crate) fn confirm_grants(&self, sent: Sent, mut granted: Vec<Term>) -> Vec<Term> {
+        let confirmed = self.confirm_and(sent, |known| {
+            granted.retain(|term| !known.revoked.contains_key(term));
             known.terms.extend(granted.iter().map(|term| (term.resource.clone(), term.token)));
-        })
+            known.working.extend(granted.iter().cloned());
+        });
+        if confirmed { granted } else { Vec::new() }
     }
 
     fn confirm_and(&self, sent: Sent, then: impl FnOnce(&mut Known)) -> bool {
@@ -279,7 +287,7 @@ impl Session {
     pub(crate) fn close_term(&self, term: &Term) {
         let mut known = self.known();
         known.terms.remove(&term.resource);
-        known.revoked.remove(term);
+        known.working.remove(term);
         self.tell_trust(&known);
     }
 
