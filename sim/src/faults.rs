@@ -77,6 +77,7 @@ impl Trouble {
         tokio::spawn(async move {
             while !remembers.is_healing() {
                 remember(&its_past, remembers.store.snapshot());
+                remembers.look_for_the_dead().await;
                 remembers.time.sleep(REMEMBER_EVERY).await;
             }
         });
@@ -97,8 +98,8 @@ impl Trouble {
         let begun = world.time.now();
         for at in moments {
             world.time.sleep((begun + at).saturating_sub(world.time.now())).await;
-            let (kind, machine) =
-                world.random(|rng| (self.kinds[rng.usize(0..self.kinds.len())], rng.usize(0..machines.len())));
+            let (kind, machine) = world
+                .random(|rng| (self.kinds[rng.usize(0..self.kinds.len())], rng.usize(0..machines.len())));
             self.strike(kind, &mut machines[machine]).await;
         }
         world.time.sleep((begun + span).saturating_sub(world.time.now())).await;
@@ -193,12 +194,16 @@ impl Trouble {
         if let Some((back, snapshot)) = remembered {
             self.world.network(|network| network.crashes += 1);
             self.world.store.restore(&snapshot);
+            self.world.forget_the_dead();
             let lost = REMEMBER_EVERY * u32::try_from(back).unwrap_or(u32::MAX);
             self.world.fault(format!("the store fails over and forgets at least {lost:?}"));
         }
     }
 
     fn crash_the_store(&self) {
+        if self.world.network(|network| network.store_mute) {
+            return;
+        }
         let snapshot = self.world.store.snapshot();
         self.world.network(|network| {
             network.store_mute = true;
@@ -210,6 +215,7 @@ impl Trouble {
         tokio::spawn(async move {
             world.time.sleep(span).await;
             world.store.lose_unanswered(&snapshot);
+            world.forget_the_dead();
             world.network(|network| {
                 network.store_mute = false;
                 network.crashes += 1;
@@ -253,6 +259,9 @@ impl Trouble {
             if let Ok(Revoked::Marked) = world.store.revoke(&world.pool, &term).await {
                 world.fault(format!("an operator revokes {} token {}", term.resource, term.token));
                 world.time.sleep(lease.ttl).await;
+                if world.network(|network| network.store_mute) {
+                    return;
+                }
                 let freed = world.store.free_revoked(&world.pool, &term, leases.era.nonce).await;
                 if let Ok(Freed::Freed) = freed {
                     world.fault(format!("the operator frees {} token {}", term.resource, term.token));

@@ -36,6 +36,8 @@ pub enum What {
     Ended(Worker),
     /// A member wrote a line of the ledger. Its moments are true time, in nanoseconds since the run began.
     Wrote(Box<Entry>),
+    /// The store shows a session alive that it has shown as ended, though it has forgotten nothing since.
+    Returned(MemberId),
     /// No call of this machine reaches the store from now on, or every answer is lost.
     CutOff(usize),
     /// The machine is heard again.
@@ -71,14 +73,21 @@ impl fmt::Display for Happened {
         write!(f, "{:>9.3} s  ", self.at.as_secs_f64())?;
         match &self.what {
             What::Fault(fault) => write!(f, "fault      {fault}"),
-            What::Began(worker, others) => write!(f, "begins     {}: {worker}{}", worker.term.resource, Others(others)),
-            What::Acted(worker, others) => write!(f, "acts       {}: {worker}{}", worker.term.resource, Others(others)),
+            What::Began(worker, others) => {
+                write!(f, "begins     {}: {worker}{}", worker.term.resource, Others(others))
+            }
+            What::Acted(worker, others) => {
+                write!(f, "acts       {}: {worker}{}", worker.term.resource, Others(others))
+            }
             What::Ended(worker) => write!(f, "ends       {}: {worker}", worker.term.resource),
             What::Wrote(entry) => write_entry(f, entry),
+            What::Returned(member) => write!(f, "store      {member} is alive again"),
             What::CutOff(machine) => write!(f, "fault      machine {machine} is cut off"),
             What::Reconnected(machine) => write!(f, "fault      machine {machine} is heard again"),
             What::Healing => f.write_str("           nothing goes wrong from here on"),
-            What::Converged => f.write_str("           every resource has one worker, and the loads are even"),
+            What::Converged => {
+                f.write_str("           every resource has one worker, and the loads are even")
+            }
             What::Over(None) => f.write_str("           the run is over"),
             What::Over(Some(state)) => write!(f, "           the run is over: {state}"),
         }
@@ -110,7 +119,8 @@ fn write_entry(f: &mut fmt::Formatter<'_>, entry: &Entry) -> fmt::Result {
     if let Some(reason) = entry.reason {
         write!(f, " ({reason})")?;
     }
-    for text in [entry.other.as_ref().map(MemberId::as_str), entry.error.as_deref(), entry.detail.as_deref()] {
+    for text in [entry.other.as_ref().map(MemberId::as_str), entry.error.as_deref(), entry.detail.as_deref()]
+    {
         if let Some(text) = text {
             write!(f, " [{text}]")?;
         }

@@ -2,6 +2,7 @@
 
 mod acting_in_turn;
 mod coming_to_rest;
+mod ending_for_good;
 mod failing_closed;
 mod one_believer;
 mod rising_tokens;
@@ -12,10 +13,11 @@ use crate::history::History;
 pub type Invariant = (&'static str, fn(&History) -> Result<(), String>);
 
 /// Every invariant.
-pub const ALL: [Invariant; 5] = [
+pub const ALL: [Invariant; 6] = [
     ("one believer", one_believer::check),
     ("acting in turn", acting_in_turn::check),
     ("rising tokens", rising_tokens::check),
+    ("ending for good", ending_for_good::check),
     ("failing closed", failing_closed::check),
     ("coming to rest", coming_to_rest::check),
 ];

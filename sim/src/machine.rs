@@ -25,6 +25,17 @@ pub(crate) struct Host {
     pub(crate) trust: OnceLock<watch::Receiver<Option<Moment>>>,
 }
 
+/// What the work on a machine is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Tasks: they look at their lease, and can be aborted.
+    Tasks,
+    /// Threads: they look at their lease, and cannot.
+    Threads,
+    /// Processes: they look at nothing, and are watched over.
+    Children,
+}
+
 /// A machine.
 #[derive(Debug)]
 pub(crate) struct Machine {
@@ -32,22 +43,23 @@ pub(crate) struct Machine {
     offset: Duration,
     rate_ppm: i64,
     wall_jump_ms: Arc<AtomicI64>,
-    /// Whether its work is processes, which are watched over, or tasks, which look at their lease.
-    has_children: bool,
+    kind: Kind,
     sessions: Arc<AtomicU32>,
     present: Option<(Arc<Host>, Running)>,
 }
 
 impl Machine {
     pub(crate) fn new(index: usize, world: &World) -> Self {
-        let (offset, rate_ppm, has_children) =
-            world.random(|rng| (rng.u64(0..1_000_000), rng.i64(-DRIFT_MAX_PPM..=DRIFT_MAX_PPM), rng.bool()));
+        let (offset, rate_ppm, kind) = world.random(|rng| {
+            let kind = [Kind::Tasks, Kind::Threads, Kind::Children][rng.usize(0..3)];
+            (rng.u64(0..1_000_000), rng.i64(-DRIFT_MAX_PPM..=DRIFT_MAX_PPM), kind)
+        });
         Self {
             index,
             offset: Duration::from_secs(offset),
             rate_ppm,
             wall_jump_ms: Arc::default(),
-            has_children,
+            kind,
             sessions: Arc::default(),
             present: None,
         }
@@ -84,19 +96,19 @@ impl Machine {
                 let session = sessions.fetch_add(1, Ordering::Relaxed);
                 MemberId::new(format!("m{index}-{session}")).expect("an id that is one")
             });
-        if self.has_children {
+        if self.kind != Kind::Tasks {
             participant = participant.without_abort();
         }
-        let has_children = self.has_children;
+        let kind = self.kind;
         let (its_world, its_host) = (Arc::clone(world), Arc::clone(&host));
         let running = participant
             .start(move |lease| {
                 let (world, host) = (Arc::clone(&its_world), Arc::clone(&its_host));
                 async move {
-                    if has_children {
-                        work::supervise(world, host, lease).await;
-                    } else {
-                        work::task(world, host, lease).await;
+                    match kind {
+                        Kind::Tasks => work::task(world, host, lease, true).await,
+                        Kind::Threads => work::task(world, host, lease, false).await,
+                        Kind::Children => work::supervise(world, host, lease).await,
                     }
                 }
             })

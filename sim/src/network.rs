@@ -41,7 +41,7 @@ impl Weather {
         Self {
             delay_max: Duration::from_millis(rng.u64(0..=20)),
             slow: chance(rng, 60),
-            slow_max: timeout.mul_f64(1.5),
+            slow_max: timeout.mul_f64([0.8, 1.5, 10.0][rng.usize(0..3)]),
             request_lost: chance(rng, 30),
             answer_lost: chance(rng, 30),
             refused: chance(rng, 20),

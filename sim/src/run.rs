@@ -43,12 +43,7 @@ pub fn run(seed: u64, mistake: Option<Mistake>) -> History {
 async fn play(seed: u64) -> History {
     let mut rng = fastrand::Rng::with_seed(seed);
     let ttl = Duration::from_millis([1000, 1500, 2000, 3000, 5000][rng.usize(0..5)]);
-    let mut settings = Settings::with_ttl(ttl);
-    settings.on_uncertain = match rng.u32(0..4) {
-        0 => OnUncertain::Pause,
-        1 => OnUncertain::Stop,
-        _ => settings.on_uncertain,
-    };
+    let settings = settings(&mut rng, ttl);
     let (count, resources) = (rng.usize(2..=4), World::resources(rng.usize(1..=8)));
     let pool = Pool::new("simulated").expect("an id that is one");
     let world = Arc::new(World::new(rng, settings, pool, resources));
@@ -63,6 +58,21 @@ async fn play(seed: u64) -> History {
     let amiss = come_to_rest(&world, count, ttl).await;
     world.happened(What::Over(amiss));
     History { ttl, events: world.take_events() }
+}
+
+/// The defaults, or what comes closest to the limits of what is allowed.
+fn settings(rng: &mut fastrand::Rng, ttl: Duration) -> Settings {
+    let mut settings = Settings::with_ttl(ttl);
+    settings.on_uncertain = match rng.u32(0..4) {
+        0 => OnUncertain::Pause,
+        1 => OnUncertain::Stop,
+        _ => settings.on_uncertain,
+    };
+    if rng.bool() {
+        settings.grace = Duration::from_millis(20);
+        settings.call_timeout = settings.heartbeat.mul_f64(0.9);
+    }
+    settings
 }
 
 /// Waits until the pool is as it should be, and then for a while; says what is amiss if it does not become so.

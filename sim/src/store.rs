@@ -11,8 +11,8 @@ use leasehold::ledger::Entry;
 use leasehold::store::memory::MemoryStore;
 use leasehold::store::{
     Acquired, Answer, Capabilities, Changed, Cursor, Declared, EndSilent, Freed, Hint, Hints, LeaseRecord,
-    LeaseStore, Listing, ListingId, Mark, MarkKind, Marked, OpenSession, Profile, Pulse, Reasserted, Registry,
-    Release, Released, Revoked, SessionRecord, StoreError, Thawed, Version, Wanted,
+    LeaseStore, Listing, ListingId, Mark, MarkKind, Marked, OpenSession, Profile, Pulse, Reasserted,
+    Registry, Release, Released, Revoked, SessionRecord, StoreError, Thawed, Version, Wanted,
 };
 use leasehold::{MemberId, Pool, ResourceId, Term};
 use tokio::sync::{mpsc, oneshot};

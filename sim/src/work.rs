@@ -73,8 +73,9 @@ fn worker_of(lease: &Lease, host: &Host) -> Worker {
     Worker { term, member: lease.member().clone(), machine: host.machine }
 }
 
-/// Work that is a task: it looks at its lease each time before it does something.
-pub(crate) async fn task(world: Arc<World>, host: Arc<Host>, lease: Lease) {
+/// Work that is a task or a thread: it looks at its lease each time before it does something. One that can be aborted
+/// may not end in any other way.
+pub(crate) async fn task(world: Arc<World>, host: Arc<Host>, lease: Lease, aborts: bool) {
     let worker = worker_of(&lease, &host);
     let temper = Temper::draw(&world);
     world.begins(&worker, &lease, &host, None);
@@ -82,6 +83,10 @@ pub(crate) async fn task(world: Arc<World>, host: Arc<Host>, lease: Lease) {
     let mut last = host.clock.now().after(temper.span());
     let mut told = false;
     while lease.term().is_ok() && host.clock.now() < last {
+        // Even a wedged thread comes round once nothing goes wrong any more.
+        if told && !aborts && world.is_healing() {
+            break;
+        }
         world.acts(&worker);
         tokio::select! {
             biased;
@@ -92,7 +97,7 @@ pub(crate) async fn task(world: Arc<World>, host: Arc<Host>, lease: Lease) {
             () = host.clock.sleep(STEP) => {}
         }
     }
-    if let Temper::Wedged = temper {
+    if matches!(temper, Temper::Wedged) && aborts {
         std::future::pending::<()>().await;
     }
     drop(underway);

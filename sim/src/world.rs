@@ -1,13 +1,14 @@
 //! The world of one run: the store, the network, who works on what, and everything that happens.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use leasehold::participant::Settings;
 use leasehold::store::memory::MemoryStore;
-use leasehold::{Lease, Pool, ResourceId};
+use leasehold::store::{Cursor, LeaseStore};
+use leasehold::{Lease, MemberId, Pool, ResourceId};
 
 use crate::gate::Gate;
 use crate::history::{Happened, What, Worker};
@@ -28,6 +29,7 @@ pub(crate) struct World {
     rng: Mutex<fastrand::Rng>,
     events: Mutex<Vec<Happened>>,
     working: Mutex<BTreeMap<ResourceId, Vec<Working>>>,
+    dead: Mutex<BTreeSet<MemberId>>,
 }
 
 /// Work that is under way.
@@ -57,7 +59,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl World {
-    pub(crate) fn new(mut rng: fastrand::Rng, settings: Settings, pool: Pool, resources: Vec<ResourceId>) -> Self {
+    pub(crate) fn new(
+        mut rng: fastrand::Rng,
+        settings: Settings,
+        pool: Pool,
+        resources: Vec<ResourceId>,
+    ) -> Self {
         let time = TrueTime::begin();
         let weather = Weather::of_run(&mut rng, settings.call_timeout);
         let clock = MachineClock::new(time, Duration::ZERO, 0, Arc::default(), Gate::new());
@@ -72,6 +79,7 @@ impl World {
             rng: Mutex::new(rng),
             events: Mutex::default(),
             working: Mutex::default(),
+            dead: Mutex::default(),
         }
     }
 
@@ -117,6 +125,24 @@ impl World {
     pub(crate) fn begin_healing(&self) {
         self.healing.store(true, Ordering::Relaxed);
         self.happened(What::Healing);
+    }
+
+    /// Looks whether the store shows a session alive that it has shown as ended.
+    pub(crate) async fn look_for_the_dead(&self) {
+        let Ok(sessions) = self.store.sessions(&self.pool, Cursor::START).await else { return };
+        let mut dead = lock(&self.dead);
+        for session in sessions.items {
+            if session.ended {
+                dead.insert(session.id);
+            } else if dead.remove(&session.id) {
+                self.happened(What::Returned(session.id));
+            }
+        }
+    }
+
+    /// The store has fallen back: what it knew of ends does not count any more.
+    pub(crate) fn forget_the_dead(&self) {
+        lock(&self.dead).clear();
     }
 
     pub(crate) fn begins(&self, worker: &Worker, lease: &Lease, host: &Arc<Host>, child: Option<Arc<Child>>) {

@@ -13,8 +13,6 @@ pub enum Mistake {
     LapsedTrustRevives,
     /// Silence counts from before the read that showed the beat.
     SilenceFromBeforeTheRead,
-    /// Silence is judged by whoever has not listened for a while.
-    TheDeafJudge,
     /// A term is used again after its release was sent, because the store still shows it as ours.
     TermUsedAfterItsRelease,
     /// A term goes back before its work has stopped.
@@ -47,12 +45,11 @@ mod present {
 
     impl Mistake {
         /// Every one of them.
-        pub const ALL: [Self; 16] = [
+        pub const ALL: [Self; 15] = [
             Self::TrustFromTheAnswer,
             Self::NoMargin,
             Self::LapsedTrustRevives,
             Self::SilenceFromBeforeTheRead,
-            Self::TheDeafJudge,
             Self::TermUsedAfterItsRelease,
             Self::ReleasedBeforeTheWorkStopped,
             Self::ChildrenOutliveTrust,

@@ -9,9 +9,14 @@ pub(super) fn check(history: &History) -> Result<(), String> {
         match &event.what {
             What::Converged => converged = true,
             What::Began(worker, _) if converged => {
-                return Err(format!("at {at:.3} s {} moves to {worker} though all was well", worker.term.resource));
+                return Err(format!(
+                    "at {at:.3} s {} moves to {worker} though all was well",
+                    worker.term.resource
+                ));
             }
-            What::Over(Some(amiss)) if converged => return Err(format!("at {at:.3} s all was well, and then {amiss}")),
+            What::Over(Some(amiss)) if converged => {
+                return Err(format!("at {at:.3} s all was well, and then {amiss}"));
+            }
             What::Over(Some(amiss)) => return Err(format!("at {at:.3} s still {amiss}")),
             _ => {}
         }

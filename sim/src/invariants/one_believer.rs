@@ -9,7 +9,10 @@ pub(super) fn check(history: &History) -> Result<(), String> {
             && let Some(other) = others.first()
         {
             let at = event.at.as_secs_f64();
-            return Err(format!("at {at:.3} s {worker} works on {} while {other} does", worker.term.resource));
+            return Err(format!(
+                "at {at:.3} s {worker} works on {} while {other} does",
+                worker.term.resource
+            ));
         }
     }
     Ok(())
