@@ -10,6 +10,7 @@ use leasehold::store::{Cursor, Freed, LeaseStore, MarkKind, Registry, Revoked, V
 
 use crate::history::What;
 use crate::machine::Machine;
+use crate::network::{Network, Weather};
 use crate::world::World;
 
 /// How often what the store knows is remembered, and for how many times, for stores that fall back on it.
@@ -23,6 +24,8 @@ enum Fault {
     Pause,
     Leave,
     CutOff,
+    /// Answers come late, and then nothing gets through any more.
+    Fading,
     Outage,
     /// The store fails over to a replica that lags.
     Failover,
@@ -36,11 +39,12 @@ enum Fault {
     Drain,
 }
 
-const FAULTS: [Fault; 12] = [
+const FAULTS: [Fault; 13] = [
     Fault::Crash,
     Fault::Pause,
     Fault::Leave,
     Fault::CutOff,
+    Fault::Fading,
     Fault::Outage,
     Fault::Failover,
     Fault::CrashOfTheStore,
@@ -105,9 +109,16 @@ impl Trouble {
         world.time.sleep((begun + span).saturating_sub(world.time.now())).await;
     }
 
-    /// A while between nothing and `ttls` TTLs.
+    /// A while between nothing and `ttls` TTLs, often about as long as trust or as silence lasts: that is where it
+    /// matters.
     fn while_of(&self, ttls: f64) -> Duration {
-        self.world.random(|rng| self.world.settings.ttl.mul_f64(ttls * rng.f64()))
+        let share = self.world.random(|rng| match rng.u32(0..6) {
+            0 if ttls > 1.0 => 0.70 + 0.1 * rng.f64(),
+            1 if ttls > 1.0 => 0.85 + 0.1 * rng.f64(),
+            2 if ttls > 1.0 => 0.95 + 0.1 * rng.f64(),
+            _ => ttls * rng.f64(),
+        });
+        self.world.settings.ttl.mul_f64(share)
     }
 
     async fn strike(&self, kind: Fault, machine: &mut Machine) {
@@ -119,11 +130,12 @@ impl Trouble {
             Fault::Crash => machine.crash(world),
             Fault::Leave => machine.leave(world),
             Fault::Pause => self.pause(machine),
-            Fault::CutOff => self.cut_off(machine),
+            Fault::CutOff => self.cut_off(machine.index()),
+            Fault::Fading => self.fade(machine.index()).await,
             Fault::Outage => self.outage(self.while_of(2.0)),
             Fault::Failover => self.fail_over().await,
             Fault::CrashOfTheStore => self.crash_the_store(),
-            Fault::Storm => self.storm(),
+            Fault::Storm => self.storm(machine.index()),
             Fault::WallClock => {
                 let jump = world.random(|rng| rng.i64(-3_600_000..=3_600_000));
                 machine.set_wall_clock(world, jump);
@@ -154,8 +166,18 @@ impl Trouble {
         }
     }
 
-    fn cut_off(&self, machine: &Machine) {
-        let index = machine.index();
+    async fn fade(&self, index: usize) {
+        let world = &self.world;
+        let timeout = world.settings.call_timeout;
+        let fading = |network: &Network| Weather { slow_answer: 900, slow_max: timeout, ..network.weather };
+        world.network(|network| network.local.insert(index, fading(network)));
+        world.fault(format!("what machine {index} gets is slow"));
+        world.time.sleep(self.while_of(1.0)).await;
+        world.network(|network| network.local.remove(&index));
+        self.cut_off(index);
+    }
+
+    fn cut_off(&self, index: usize) {
         let (requests, answers) = self.world.random(|rng| match rng.u32(0..4) {
             0 => (true, false),
             1 => (false, true),
@@ -224,14 +246,13 @@ impl Trouble {
         });
     }
 
-    fn storm(&self) {
-        let before = self.world.network(|network| network.weather);
-        let storm = self.world.random(|rng| before.storm(rng));
-        self.world.network(|network| network.weather = storm);
-        self.world.fault("the network is slow and loses much");
+    fn storm(&self, index: usize) {
+        let storm = self.world.random(|rng| self.world.network(|network| network.weather.storm(rng)));
+        self.world.network(|network| network.local.insert(index, storm));
+        self.world.fault(format!("much that machine {index} sends or gets is slow or lost"));
         self.later(self.while_of(5.0), move |world| {
-            world.network(|network| network.weather = before);
-            world.fault("the network is as before");
+            world.network(|network| network.local.remove(&index));
+            world.fault(format!("machine {index} has the network that the others have"));
         });
     }
 
@@ -298,7 +319,8 @@ impl World {
     pub(crate) async fn mend(&self, machines: &mut [Machine], world: &Arc<Self>) {
         self.begin_healing();
         self.network(|network| {
-            network.weather = crate::network::Weather::CALM;
+            network.weather = Weather::CALM;
+            network.local.clear();
             network.deaf_store.clear();
             network.deaf_machine.clear();
             network.store_down = false;

@@ -52,7 +52,12 @@ impl Machine {
     pub(crate) fn new(index: usize, world: &World) -> Self {
         let (offset, rate_ppm, kind) = world.random(|rng| {
             let kind = [Kind::Tasks, Kind::Threads, Kind::Children][rng.usize(0..3)];
-            (rng.u64(0..1_000_000), rng.i64(-DRIFT_MAX_PPM..=DRIFT_MAX_PPM), kind)
+            let rate_ppm = match rng.u32(0..4) {
+                0 => -DRIFT_MAX_PPM,
+                1 => DRIFT_MAX_PPM,
+                _ => rng.i64(-DRIFT_MAX_PPM..=DRIFT_MAX_PPM),
+            };
+            (rng.u64(0..1_000_000), rate_ppm, kind)
         });
         Self {
             index,

@@ -1,6 +1,6 @@
 //! Between the machines and the store: delay, loss, cuts, outages, and a store that crashes or fails over.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// How calls fare. Chances are in thousandths.
@@ -8,8 +8,9 @@ use std::time::Duration;
 pub(crate) struct Weather {
     /// The longest delay of an ordinary request or answer.
     pub(crate) delay_max: Duration,
-    /// How often a request or an answer is slow, and the longest delay of one that is.
-    pub(crate) slow: u32,
+    /// How often a request, or an answer, is slow, and the longest delay of one that is.
+    pub(crate) slow_request: u32,
+    pub(crate) slow_answer: u32,
     pub(crate) slow_max: Duration,
     pub(crate) request_lost: u32,
     pub(crate) answer_lost: u32,
@@ -25,7 +26,8 @@ pub(crate) struct Weather {
 impl Weather {
     pub(crate) const CALM: Self = Self {
         delay_max: Duration::from_millis(2),
-        slow: 0,
+        slow_request: 0,
+        slow_answer: 0,
         slow_max: Duration::ZERO,
         request_lost: 0,
         answer_lost: 0,
@@ -40,7 +42,8 @@ impl Weather {
         let chance = |rng: &mut fastrand::Rng, most| if rng.bool() { rng.u32(0..=most) } else { 0 };
         Self {
             delay_max: Duration::from_millis(rng.u64(0..=20)),
-            slow: chance(rng, 60),
+            slow_request: chance(rng, 60),
+            slow_answer: chance(rng, 60),
             slow_max: timeout.mul_f64([0.8, 1.5, 10.0][rng.usize(0..3)]),
             request_lost: chance(rng, 30),
             answer_lost: chance(rng, 30),
@@ -51,12 +54,14 @@ impl Weather {
         }
     }
 
-    /// A storm: much is slow and much is lost.
+    /// A storm: much is slow, or much is lost, on the way there or on the way back.
     pub(crate) fn storm(self, rng: &mut fastrand::Rng) -> Self {
+        let much = |rng: &mut fastrand::Rng, most| if rng.bool() { rng.u32(most / 4..=most) } else { 0 };
         Self {
-            slow: rng.u32(200..=900),
-            request_lost: rng.u32(0..=300),
-            answer_lost: rng.u32(0..=300),
+            slow_request: much(rng, 900),
+            slow_answer: much(rng, 900),
+            request_lost: much(rng, 300),
+            answer_lost: much(rng, 300),
             ..self
         }
     }
@@ -77,6 +82,8 @@ pub(crate) struct Fate {
 #[derive(Debug)]
 pub(crate) struct Network {
     pub(crate) weather: Weather,
+    /// The weather of machines that have their own.
+    pub(crate) local: BTreeMap<usize, Weather>,
     /// Machines whose requests, or whose answers, do not get through.
     pub(crate) deaf_store: BTreeSet<usize>,
     pub(crate) deaf_machine: BTreeSet<usize>,
@@ -92,6 +99,7 @@ impl Network {
     pub(crate) fn new(weather: Weather) -> Self {
         Self {
             weather,
+            local: BTreeMap::new(),
             deaf_store: BTreeSet::new(),
             deaf_machine: BTreeSet::new(),
             store_down: false,
@@ -100,14 +108,19 @@ impl Network {
         }
     }
 
-    pub(crate) fn fate(&self, rng: &mut fastrand::Rng) -> Fate {
-        let Weather { slow, request_lost, answer_lost, refused, twice, .. } = self.weather;
+    pub(crate) fn weather_of(&self, machine: usize) -> Weather {
+        self.local.get(&machine).copied().unwrap_or(self.weather)
+    }
+
+    pub(crate) fn fate(&self, machine: usize, rng: &mut fastrand::Rng) -> Fate {
+        let Weather { delay_max, slow_request, slow_answer, slow_max, .. } = self.weather_of(machine);
+        let Weather { request_lost, answer_lost, refused, twice, .. } = self.weather_of(machine);
         let mut happens = |chance: u32| chance > 0 && rng.u32(0..1000) < chance;
-        let (slow_request, slow_answer) = (happens(slow), happens(slow));
+        let (slow_request, slow_answer) = (happens(slow_request), happens(slow_answer));
         let (request_lost, answer_lost) = (happens(request_lost), happens(answer_lost));
         let (refused, twice) = (happens(refused), happens(twice));
         let mut delay = |slow: bool| {
-            let most = if slow { self.weather.slow_max } else { self.weather.delay_max };
+            let most = if slow { slow_max } else { delay_max };
             Duration::from_millis(rng.u64(0..=most.as_millis() as u64))
         };
         let (request_delay, answer_delay) = (delay(slow_request), delay(slow_answer));

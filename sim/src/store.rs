@@ -56,7 +56,7 @@ impl FarStore {
         W: Future<Output = Result<T, StoreError>> + Send,
     {
         self.host.gate.open().await;
-        let fate = self.world.fate();
+        let fate = self.world.fate(self.host.machine);
         if fate.refused {
             return Err(StoreError::unavailable("the connection was refused".to_owned()));
         }

@@ -103,13 +103,13 @@ impl World {
         look(&mut lock(&self.network))
     }
 
-    pub(crate) fn fate(&self) -> Fate {
-        self.random(|rng| self.network(|network| network.fate(rng)))
+    pub(crate) fn fate(&self, machine: usize) -> Fate {
+        self.random(|rng| self.network(|network| network.fate(machine, rng)))
     }
 
     pub(crate) fn copies_of_a_hint(&self, machine: usize) -> u32 {
         let (weather, connected) = self.network(|network| {
-            (network.weather, !network.store_down && !network.deaf_machine.contains(&machine))
+            (network.weather_of(machine), !network.store_down && !network.deaf_machine.contains(&machine))
         });
         let happens = |chance: u32| chance > 0 && self.random(|rng| rng.u32(0..1000)) < chance;
         match connected && !happens(weather.hint_lost) {
