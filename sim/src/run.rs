@@ -13,14 +13,14 @@ use crate::machine::Machine;
 use crate::world::World;
 
 /// For how many TTLs things go wrong.
-const TROUBLE_TTLS: u32 = 12;
+const TROUBLE_TTLS: u32 = 10;
 /// How long a pool may take to come to rest once nothing goes wrong any more, beyond some TTLs.
 const REST_WITHIN: Duration = Duration::from_secs(120);
 const REST_TTLS: u32 = 40;
 /// For how many TTLs all must be well before it counts, because the last fault may still have its consequences.
 const WELL_TTLS: u32 = 2;
 /// For how many TTLs nothing may move after that.
-const IDLE_TTLS: u32 = 2;
+const IDLE_TTLS: u32 = 1;
 
 /// Runs one seed, with a known mistake put back if one is given.
 ///
@@ -42,7 +42,7 @@ pub fn run(seed: u64, mistake: Option<Mistake>) -> History {
 
 async fn play(seed: u64) -> History {
     let mut rng = fastrand::Rng::with_seed(seed);
-    let ttl = Duration::from_millis([1000, 1500, 2000, 3000, 5000][rng.usize(0..5)]);
+    let ttl = Duration::from_millis([1000, 2000, 2000, 3000][rng.usize(0..4)]);
     let settings = settings(&mut rng, ttl);
     let (count, resources) = (rng.usize(2..=4), World::resources(rng.usize(1..=8)));
     let pool = Pool::new("simulated").expect("an id that is one");
