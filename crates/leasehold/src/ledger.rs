@@ -3,6 +3,8 @@
 //! Every entry is a structured log line and, where the store keeps a ledger, a row. Nothing is decided by it.
 
 mod recorder;
+pub mod replay;
+pub mod verify;
 
 use std::fmt;
 
@@ -55,6 +57,8 @@ pub enum Event {
     Marked,
     /// A resource that kept killing its worker was set aside.
     Quarantined,
+    /// Whoever guards the resource let a write under the token through.
+    Accepted,
 }
 
 impl Event {
@@ -81,7 +85,15 @@ impl Event {
             Self::Refused => "refused",
             Self::Marked => "marked",
             Self::Quarantined => "quarantined",
+            Self::Accepted => "accepted",
         }
+    }
+
+    /// Whether only a holder writes this, about its own term.
+    #[must_use]
+    pub fn is_of_term(self) -> bool {
+        let begins = matches!(self, Self::Acquired | Self::TakenOver | Self::Started);
+        begins || matches!(self, Self::Stopped | Self::Released | Self::Lost | Self::Revoked)
     }
 
     /// What happened, for the text of a log line.
@@ -106,6 +118,7 @@ impl Event {
             Self::Refused => "lease is held by another",
             Self::Marked => "marked by an operator",
             Self::Quarantined => "resource set aside",
+            Self::Accepted => "write accepted",
         }
     }
 }
@@ -177,6 +190,10 @@ pub struct Entry {
     pub at: Moment,
     /// The boot of the machine that `at` was read on.
     pub boot: String,
+    /// Counts this member's rows about its terms, so that a missing one shows; other rows carry the number of the
+    /// last one of these.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<u64>,
     /// Who writes.
     pub member: MemberId,
     /// The writer's stable name.
