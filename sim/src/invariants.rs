@@ -1,6 +1,7 @@
 //! What must hold in every run, one invariant a file. Each takes a history and says, in a sentence, how it was broken.
 
 mod acting_in_turn;
+mod clean_ledger;
 mod coming_to_rest;
 mod ending_for_good;
 mod failing_closed;
@@ -13,10 +14,11 @@ use crate::history::History;
 pub type Invariant = (&'static str, fn(&History) -> Result<(), String>);
 
 /// Every invariant.
-pub const ALL: [Invariant; 6] = [
+pub const ALL: [Invariant; 7] = [
     ("one believer", one_believer::check),
     ("acting in turn", acting_in_turn::check),
     ("rising tokens", rising_tokens::check),
+    ("clean ledger", clean_ledger::check),
     ("ending for good", ending_for_good::check),
     ("failing closed", failing_closed::check),
     ("coming to rest", coming_to_rest::check),

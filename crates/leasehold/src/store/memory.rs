@@ -1,6 +1,6 @@
 //! The reference store, within one process: the contract in its shortest form.
 //!
-//! [`state`] decides, as a plain value without locks or waiting; this file puts a lock and the hints around it.
+//! `state` decides, as a plain value without locks or waiting; this file puts a lock and the hints around it.
 //! Tests and simulations make it forget with [`MemoryStore::snapshot`] and [`MemoryStore::restore`].
 
 mod registry;
