@@ -3,6 +3,7 @@
 //! Every entry is a structured log line and, where the store keeps a ledger, a row. Nothing is decided by it.
 
 mod recorder;
+pub mod verify;
 
 use std::fmt;
 
@@ -55,6 +56,8 @@ pub enum Event {
     Marked,
     /// A resource that kept killing its worker was set aside.
     Quarantined,
+    /// Whoever guards the resource let a write under the token through.
+    Accepted,
 }
 
 impl Event {
@@ -81,6 +84,7 @@ impl Event {
             Self::Refused => "refused",
             Self::Marked => "marked",
             Self::Quarantined => "quarantined",
+            Self::Accepted => "accepted",
         }
     }
 
@@ -106,6 +110,7 @@ impl Event {
             Self::Refused => "lease is held by another",
             Self::Marked => "marked by an operator",
             Self::Quarantined => "resource set aside",
+            Self::Accepted => "write accepted",
         }
     }
 }
@@ -177,6 +182,10 @@ pub struct Entry {
     pub at: Moment,
     /// The boot of the machine that `at` was read on.
     pub boot: String,
+    /// Counts this member's rows, so that a missing one shows. A heartbeat is not counted: it carries the number
+    /// of the row before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<u64>,
     /// Who writes.
     pub member: MemberId,
     /// The writer's stable name.

@@ -46,6 +46,7 @@ impl Recorder {
             wall_nanos: self.clock.wall_nanos(),
             at: self.clock.now(),
             boot: self.boot.as_ref().to_owned(),
+            number: None,
             member: member.clone(),
             name: self.name.clone(),
             event,

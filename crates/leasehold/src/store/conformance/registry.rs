@@ -162,6 +162,7 @@ fn entry(event: Event, on: Option<&str>) -> Entry {
         wall_nanos: u64::MAX,
         at: Moment(7),
         boot: "boot".to_owned(),
+        number: None,
         member: MemberId::generate(),
         name: MemberName::new("one").expect("a good name"),
         event,

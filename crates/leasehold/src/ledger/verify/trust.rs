@@ -1,0 +1,66 @@
+//! How long a member trusted itself, as far as its rows show without a hole.
+//!
+//! A member numbers its rows. Where one is missing it may have said that the work had stopped, so nothing that was
+//! written after it makes an earlier term's belief longer.
+
+use super::timeline::{Place, Row};
+use crate::ledger::{Entry, Event};
+
+/// What one member's rows say about its trust.
+#[derive(Debug, Default)]
+pub(super) struct Trust {
+    /// The numbers of its rows.
+    numbers: Vec<u64>,
+    /// For each of them, the last number that follows it without a hole.
+    unbroken: Vec<u64>,
+    /// Bounds of trust by the number of the row that says so; each the highest so far.
+    bounds: Vec<(u64, Place)>,
+    /// When it closed its session.
+    left: Option<Place>,
+}
+
+impl Trust {
+    /// Takes in a row of this member.
+    pub(super) fn hear(&mut self, row: &Row<'_>) {
+        // Written in the name of one who is gone.
+        if row.entry.event == Event::Expired {
+            return;
+        }
+        if row.entry.event == Event::Left {
+            self.left = self.left.or(Some(row.at));
+        }
+        // A heartbeat has no number of its own: it carries that of the row before it.
+        self.numbers.extend(row.entry.number.filter(|_| row.entry.event != Event::Renewed));
+        self.bounds.extend(row.until.map(|until| (row.entry.number.unwrap_or_default(), until)));
+    }
+
+    /// Once every row was heard.
+    pub(super) fn settle(&mut self) {
+        self.numbers.sort_unstable();
+        self.numbers.dedup();
+        self.unbroken.clone_from(&self.numbers);
+        for place in (1..self.numbers.len()).rev() {
+            if self.numbers[place - 1].checked_add(1) == Some(self.numbers[place]) {
+                self.unbroken[place - 1] = self.unbroken[place];
+            }
+        }
+        self.bounds.sort_unstable();
+        let mut highest = Place::MIN;
+        for (_, bound) in &mut self.bounds {
+            highest = highest.max(*bound);
+            *bound = highest;
+        }
+    }
+
+    /// The last bound that counts for a term that is first heard of in this row.
+    pub(super) fn bound_for(&self, first: &Entry) -> Option<Place> {
+        let unbroken = |number| self.numbers.binary_search(&number).ok().map(|place| self.unbroken[place]);
+        let last = first.number.and_then(unbroken).unwrap_or(u64::MAX);
+        let counted = self.bounds.partition_point(|(number, _)| *number <= last);
+        self.bounds[..counted].last().map(|(_, bound)| *bound)
+    }
+
+    pub(super) fn left(&self) -> Option<Place> {
+        self.left
+    }
+}
