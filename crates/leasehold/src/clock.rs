@@ -56,6 +56,11 @@ pub trait Clock: fmt::Debug + Send + Sync + 'static {
     /// Wall time in nanoseconds since 1970, for people.
     fn wall_nanos(&self) -> u64;
 
+    /// Names the boot of the machine whose clock this is: moments compare only where theirs are equal.
+    fn boot(&self) -> String {
+        boot_id()
+    }
+
     /// Ends after `wait`.
     fn sleep(&self, wait: Duration) -> Sleep {
         self.sleep_until(self.now().after(wait))

@@ -3,6 +3,7 @@
 //! Every entry is a structured log line and, where the store keeps a ledger, a row. Nothing is decided by it.
 
 mod recorder;
+pub mod replay;
 pub mod verify;
 
 use std::fmt;
@@ -86,6 +87,13 @@ impl Event {
             Self::Quarantined => "quarantined",
             Self::Accepted => "accepted",
         }
+    }
+
+    /// Whether only a holder writes this, about its own term.
+    #[must_use]
+    pub fn is_of_term(self) -> bool {
+        let begins = matches!(self, Self::Acquired | Self::TakenOver | Self::Started);
+        begins || matches!(self, Self::Stopped | Self::Released | Self::Lost | Self::Revoked)
     }
 
     /// What happened, for the text of a log line.
@@ -182,8 +190,8 @@ pub struct Entry {
     pub at: Moment,
     /// The boot of the machine that `at` was read on.
     pub boot: String,
-    /// Counts this member's rows, so that a missing one shows. A heartbeat is not counted: it carries the number
-    /// of the row before it.
+    /// Counts this member's rows about its terms, so that a missing one shows; other rows carry the number of the
+    /// last one of these.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<u64>,
     /// Who writes.

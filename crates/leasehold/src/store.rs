@@ -204,7 +204,9 @@ pub trait Registry: fmt::Debug + Send + Sync + 'static {
     /// Forgets listings that no living session of the pool publishes.
     async fn collect_listings(&self, pool: &Pool) -> Result<(), StoreError>;
 
-    /// Appends rows to the ledger. A store that cannot keep a ledger drops them.
+    /// Appends rows to the ledger. A store that cannot keep a ledger drops them. A `renewed` row takes the place, and
+    /// the number, of the one its member wrote before, which said nothing that it does not say: heartbeats neither
+    /// fill the ledger nor push anything out of it.
     async fn append(&self, pool: &Pool, entries: &[Entry]) -> Result<(), StoreError>;
 
     /// Up to `limit` rows after row number `after` in the order they were appended, oldest first; with a

@@ -1,13 +1,14 @@
 //! Writes entries: a log line each, and rows in the store behind the writer's back.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tracing::Level;
 
 use super::{Entry, Event, Reason};
-use crate::clock::{self, Clock, Moment};
+use crate::clock::{Clock, Moment};
 use crate::lease::{MemberId, MemberName, Pool, ResourceId, Term, Token};
 use crate::store::Store;
 
@@ -15,6 +16,8 @@ use crate::store::Store;
 const WAITING_MAX: usize = 65_536;
 /// How many entries go into one call.
 const BATCH_MAX: usize = 256;
+/// How many sessions' rows are counted at once; a member goes on under a new id after each it lost.
+const COUNTED_MAX: usize = 16;
 
 /// Where a member writes its part of the ledger.
 #[derive(Debug, Clone)]
@@ -24,6 +27,7 @@ pub struct Recorder {
     boot: Arc<str>,
     clock: Arc<dyn Clock>,
     rows: mpsc::Sender<Entry>,
+    counts: Arc<Mutex<VecDeque<(MemberId, u64)>>>,
 }
 
 impl Recorder {
@@ -37,7 +41,13 @@ impl Recorder {
     ) -> (Self, tokio::task::JoinHandle<()>) {
         let (rows, waiting) = mpsc::channel(WAITING_MAX);
         let writer = tokio::spawn(keep(pool.clone(), Arc::clone(&clock), store, waiting));
-        (Self { pool, name, boot: clock::boot_id().into(), clock, rows }, writer)
+        (Self { pool, name, boot: clock.boot().into(), clock, rows, counts: Arc::default() }, writer)
+    }
+
+    /// Records, for whoever guards a resource, that a write under this term was let through. Record writes in the
+    /// order in which they were let through.
+    pub fn accepted(&self, guard: &MemberId, term: &Term) {
+        self.note(guard, Event::Accepted).term(term).write();
     }
 
     /// Begins an entry.
@@ -60,6 +70,21 @@ impl Recorder {
             detail: None,
         };
         Note { recorder: self, entry }
+    }
+}
+
+impl Recorder {
+    /// The number for an entry: the next one, if it is about a term of its writer.
+    fn number(&self, entry: &Entry) -> u64 {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = counts.iter().position(|(member, _)| *member == entry.member).unwrap_or_else(|| {
+            counts.truncate(COUNTED_MAX - 1);
+            counts.push_front((entry.member.clone(), 0));
+            0
+        });
+        let Some((_, count)) = counts.get_mut(place) else { return 0 };
+        *count += u64::from(entry.event.is_of_term());
+        *count
     }
 }
 
@@ -126,17 +151,18 @@ impl Note<'_> {
     }
 
     /// Writes it.
-    pub fn write(self) {
+    pub fn write(mut self) {
+        self.entry.number = Some(self.recorder.number(&self.entry));
         self.entry.log(&self.recorder.pool);
-        // A heartbeat that was confirmed is a log line only: rows tell what changed.
-        if self.entry.event != Event::Renewed && self.recorder.rows.try_send(self.entry).is_err() {
+        if self.recorder.rows.try_send(self.entry).is_err() {
             tracing::debug!("the ledger is behind; a row was dropped");
         }
     }
 }
 
 impl Entry {
-    /// The entry as a structured log line with the fields `event`, `instance`, `resource` and so on.
+    /// The entry as a structured log line with the fields `event`, `instance`, `resource` and so on. In JSON it can be
+    /// read back by [`replay`](super::replay).
     pub fn log(&self, pool: &Pool) {
         macro_rules! line {
             ($level:expr) => {
@@ -154,6 +180,11 @@ impl Entry {
                     error = self.error.as_deref(),
                     other = self.other.as_ref().map(MemberId::as_str),
                     detail = self.detail.as_deref(),
+                    number = self.number,
+                    at = self.at.0,
+                    trusted_until = self.trusted_until.map(|until| until.0),
+                    wall_nanos = self.wall_nanos,
+                    boot = self.boot.as_str(),
                     "{}", self.event.sentence()
                 )
             };

@@ -45,7 +45,8 @@ impl Member {
         }
         tenure.leaving = Some(Returning { term: term.clone(), offer: None, reason });
         tenure.lease.stop(reason);
-        self.recorder.note(tenure.lease.member(), event).term(term).reason(reason).write();
+        let until = tenure.lease.session_trust();
+        self.recorder.note(tenure.lease.member(), event).term(term).reason(reason).until(until).write();
     }
 
     /// What the store says of our terms is final; what it says we hold and we do not know of goes back.
@@ -182,7 +183,8 @@ impl Member {
         session.close_term(&ended.term);
         if session.is_over() {
             let reason = ended.told.unwrap_or(Reason::TtlExpiry);
-            self.recorder.note(session.id(), Event::Lost).term(&ended.term).reason(reason).write();
+            let note = self.recorder.note(session.id(), Event::Lost).term(&ended.term).reason(reason);
+            note.until(session.trusted_until()).write();
         } else {
             let returning = tenure.leaving.unwrap_or_else(by_itself);
             if let Some(offer) = &returning.offer {
@@ -238,6 +240,7 @@ impl Member {
     fn note_release(&self, session: &super::session::Session, returning: &Returning) {
         let note =
             self.recorder.note(session.id(), Event::Released).term(&returning.term).reason(returning.reason);
+        let note = note.until(session.trusted_until());
         match &returning.offer {
             Some(offer) => note.other(&offer.to).write(),
             None => note.write(),

@@ -104,7 +104,8 @@ impl Heartbeat {
                 let confirmed = self.session.reasserted(sent, &lost);
                 let kept = terms.len() - lost.len();
                 let detail = format!("{kept} of {} terms kept", terms.len());
-                self.recorder.note(self.session.id(), Event::Reasserted).detail(&detail).write();
+                let until = self.session.trusted_until();
+                self.recorder.note(self.session.id(), Event::Reasserted).detail(&detail).until(until).write();
                 if !lost.is_empty() {
                     let _ = self.notices.send(Notice::Lost(lost));
                 }

@@ -172,6 +172,11 @@ impl Lease {
         .unwrap_or(Reason::TtlExpiry)
     }
 
+    /// The end of trust as the session has it, for the ledger: dead or not, until then the term was trusted at most.
+    pub(crate) fn session_trust(&self) -> Moment {
+        self.inner.session.trusted_until_of(&self.inner.term)
+    }
+
     /// The term is dead: nothing may be done under it any more.
     pub(crate) fn disown(&self) {
         self.inner.dead.store(true, Ordering::SeqCst);
@@ -241,7 +246,7 @@ pub(crate) async fn tend(
 ) {
     let term = lease.inner.term.clone();
     let member = lease.member().clone();
-    recorder.note(&member, Event::Started).term(&term).until(lease.trusted_until()).write();
+    recorder.note(&member, Event::Started).term(&term).until(lease.session_trust()).write();
     let held = lease.clone();
     let mut task = tokio::spawn(async move { work(held).await });
     let (told, outcome) = tokio::select! {
@@ -252,8 +257,10 @@ pub(crate) async fn tend(
             (Some(reason), bring_to_an_end(&lease, task, deadline, manner.aborts).await)
         }
     };
+    let trusted_until = lease.session_trust();
     lease.disown();
-    let note = recorder.note(&member, Event::Stopped).term(&term).reason(told.unwrap_or(Reason::Voluntary));
+    let note = recorder.note(&member, Event::Stopped).term(&term).until(trusted_until);
+    let note = note.reason(told.unwrap_or(Reason::Voluntary));
     match outcome {
         Err(error) if error.is_panic() => note.error("the work panicked").write(),
         Err(_) => note.detail("aborted").write(),

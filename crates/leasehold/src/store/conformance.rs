@@ -142,6 +142,7 @@ macro_rules! conformance {
                 every_pool_with_a_session_a_lease_or_a_declaration_is_known
                 a_listing_is_kept_while_a_living_session_publishes_it
                 the_ledger_keeps_its_order_and_filters_and_limits
+                a_heartbeat_takes_the_place_of_the_one_before
                 the_registry_survives_a_restart
             }
             hints {

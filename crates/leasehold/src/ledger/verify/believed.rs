@@ -37,7 +37,7 @@ pub(super) struct Term<'e> {
 pub(super) fn terms<'e>(rows: &[Row<'e>], timeline: &Timeline<'e>) -> Vec<Term<'e>> {
     let mut by_term: BTreeMap<(Token, &MemberId), Vec<Row<'e>>> = BTreeMap::new();
     for row in rows {
-        if let Some(token) = row.entry.token.filter(|_| is_of_holder(row.entry.event)) {
+        if let Some(token) = row.entry.token.filter(|_| row.entry.event.is_of_term()) {
             by_term.entry((token, &row.entry.member)).or_default().push(*row);
         }
     }
@@ -45,20 +45,6 @@ pub(super) fn terms<'e>(rows: &[Row<'e>], timeline: &Timeline<'e>) -> Vec<Term<'
         by_term.into_iter().filter_map(|((token, _), rows)| Term::of(token, &rows, timeline)).collect();
     terms.sort_by_key(|term| (term.from, term.token));
     terms
-}
-
-/// Whether only a holder writes this about its own term.
-fn is_of_holder(event: Event) -> bool {
-    matches!(
-        event,
-        Event::Acquired
-            | Event::TakenOver
-            | Event::Started
-            | Event::Stopped
-            | Event::Released
-            | Event::Lost
-            | Event::Revoked
-    )
 }
 
 impl<'e> Term<'e> {

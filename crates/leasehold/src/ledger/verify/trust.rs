@@ -1,7 +1,7 @@
 //! How long a member trusted itself, as far as its rows show without a hole.
 //!
-//! A member numbers its rows. Where one is missing it may have said that the work had stopped, so nothing that was
-//! written after it makes an earlier term's belief longer.
+//! A member numbers the rows about its terms. Where one is missing it may have said that work had stopped, so nothing
+//! that was written after it makes an earlier term's belief longer.
 
 use super::timeline::{Place, Row};
 use crate::ledger::{Entry, Event};
@@ -9,7 +9,7 @@ use crate::ledger::{Entry, Event};
 /// What one member's rows say about its trust.
 #[derive(Debug, Default)]
 pub(super) struct Trust {
-    /// The numbers of its rows.
+    /// The numbers of its rows about terms.
     numbers: Vec<u64>,
     /// For each of them, the last number that follows it without a hole.
     unbroken: Vec<u64>,
@@ -22,15 +22,10 @@ pub(super) struct Trust {
 impl Trust {
     /// Takes in a row of this member.
     pub(super) fn hear(&mut self, row: &Row<'_>) {
-        // Written in the name of one who is gone.
-        if row.entry.event == Event::Expired {
-            return;
-        }
         if row.entry.event == Event::Left {
             self.left = self.left.or(Some(row.at));
         }
-        // A heartbeat has no number of its own: it carries that of the row before it.
-        self.numbers.extend(row.entry.number.filter(|_| row.entry.event != Event::Renewed));
+        self.numbers.extend(row.entry.number.filter(|_| row.entry.event.is_of_term()));
         self.bounds.extend(row.until.map(|until| (row.entry.number.unwrap_or_default(), until)));
     }
 

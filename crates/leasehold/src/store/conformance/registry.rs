@@ -208,6 +208,32 @@ pub async fn the_ledger_keeps_its_order_and_filters_and_limits<H: Harness>() {
     assert_eq!(read(Some(resource("never-seen")), 0, 100).await, []);
 }
 
+/// Heartbeats neither fill the ledger nor move anything in it.
+pub async fn a_heartbeat_takes_the_place_of_the_one_before<H: Harness>() {
+    let harness = H::fresh().await;
+    let (store, work) = (harness.store(), pool("work"));
+    let (one, two) = (MemberId::generate(), MemberId::generate());
+    let beat = |member: &MemberId, at| Entry {
+        member: member.clone(),
+        at: Moment(at),
+        trusted_until: Some(Moment(at + 9)),
+        ..entry(Event::Renewed, None)
+    };
+    let acquired = entry(Event::Acquired, Some("a"));
+    let rows = [beat(&one, 1), acquired.clone(), beat(&two, 2), beat(&one, 3)];
+    store.append(&work, &rows).await.expect("the store answers");
+    store.append(&pool("other"), &[beat(&one, 4)]).await.expect("the store answers");
+    store.append(&work, &[beat(&two, 5), beat(&two, 6)]).await.expect("the store answers");
+    let ledger = store.ledger(&work, None, 0, 100).await.expect("the store answers");
+    let kept: Vec<Entry> = ledger.iter().map(|(_, entry)| entry.clone()).collect();
+    assert_eq!(kept, [beat(&one, 3), acquired, beat(&two, 6)], "one row for each member");
+    let other = store.ledger(&pool("other"), None, 0, 100).await.expect("the store answers");
+    assert_eq!(other.len(), 1, "another pool's heartbeat is another");
+    store.append(&work, &[entry(Event::Left, None)]).await.expect("the store answers");
+    let after = store.ledger(&work, None, ledger[2].0, 100).await.expect("the store answers");
+    assert_eq!(after.len(), 1, "what comes next comes after them");
+}
+
 /// What an operator said is not forgotten by a restart.
 pub async fn the_registry_survives_a_restart<H: Harness>() {
     let mut harness = H::fresh().await;

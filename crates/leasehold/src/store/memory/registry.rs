@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use async_trait::async_trait;
 
 use super::MemoryStore;
-use crate::lease::{Pool, ResourceId};
-use crate::ledger::Entry;
+use crate::lease::{MemberId, Pool, ResourceId};
+use crate::ledger::{Entry, Event};
 use crate::store::{
     Changed, Cursor, Declared, LeaseStore, Listing, ListingId, Mark, MarkKind, Marked, Registry, StoreError,
     Version,
@@ -22,12 +22,25 @@ pub(super) struct RegistryState {
     listings: BTreeMap<(Pool, ListingId), Listing>,
     ledger: VecDeque<(u64, Pool, Entry)>,
     rows: u64,
+    /// The row of each member's last confirmed heartbeat.
+    renewed: BTreeMap<(Pool, MemberId), u64>,
     sequence: u64,
 }
 
 impl RegistryState {
     pub(super) fn pools(&self) -> Vec<Pool> {
         self.resources.keys().map(|(pool, _)| pool.clone()).collect()
+    }
+
+    /// Puts a heartbeat into the row of the one before it. Answers whether there was one.
+    fn replace_renewed(&mut self, pool: &Pool, entry: &Entry) -> bool {
+        if entry.event != Event::Renewed {
+            return false;
+        }
+        let row = *self.renewed.entry((pool.clone(), entry.member.clone())).or_insert(self.rows + 1);
+        let found = self.ledger.binary_search_by_key(&row, |(row, ..)| *row);
+        let before = found.ok().and_then(|place| self.ledger.get_mut(place));
+        before.map(|(_, _, before)| before.clone_from(entry)).is_some()
     }
 
     fn since<T: Clone>(rows: impl Iterator<Item = (T, u64)>, since: Cursor) -> Vec<T> {
@@ -125,11 +138,17 @@ impl Registry for MemoryStore {
         let mut everything = self.lock();
         let state = &mut everything.registry;
         for entry in entries {
-            state.rows += 1;
-            state.ledger.push_back((state.rows, pool.clone(), entry.clone()));
+            if !state.replace_renewed(pool, entry) {
+                state.rows += 1;
+                state.ledger.push_back((state.rows, pool.clone(), entry.clone()));
+            }
         }
         let surplus = state.ledger.len().saturating_sub(LEDGER_MAX);
-        state.ledger.drain(..surplus);
+        for (_, pool, entry) in state.ledger.drain(..surplus) {
+            if entry.event == Event::Renewed {
+                state.renewed.remove(&(pool, entry.member));
+            }
+        }
         Ok(())
     }
 

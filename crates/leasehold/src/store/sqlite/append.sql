@@ -1,2 +1,2 @@
 -- One line of the ledger.
-INSERT INTO ledger (pool, resource, entry) VALUES (:pool, :resource, :entry);
+INSERT INTO ledger (pool, resource, renews, entry) VALUES (:pool, :resource, :renews, :entry);

@@ -9,7 +9,7 @@ use super::reader::changed;
 use super::sessions::{json, parse, unreadable};
 use super::writer::Class;
 use crate::lease::{Pool, ResourceId};
-use crate::ledger::Entry;
+use crate::ledger::{Entry, Event};
 use crate::store::{
     Changed, Cursor, Declared, Listing, ListingId, Mark, MarkKind, Marked, Registry, StoreError, Version,
 };
@@ -142,8 +142,15 @@ impl Registry for SqliteStore {
         self.write(Class::Lazy, move |txn| {
             for entry in &entries {
                 let resource = entry.resource.as_ref().map(ResourceId::as_str);
+                let renews = (entry.event == Event::Renewed).then_some(entry.member.as_str());
                 let line = json(entry)?;
-                let params = named_params! {":pool": pool.as_str(), ":resource": resource, ":entry": line};
+                let replaces = named_params! {":pool": pool.as_str(), ":renews": renews, ":entry": line};
+                if renews.is_some() && txn.run(include_str!("append_renewed.sql"), replaces)? > 0 {
+                    continue;
+                }
+                let params = named_params! {
+                    ":pool": pool.as_str(), ":resource": resource, ":renews": renews, ":entry": line,
+                };
                 txn.run(include_str!("append.sql"), params)?;
             }
             // More than came in, so that the bound is reached again after it was lowered.

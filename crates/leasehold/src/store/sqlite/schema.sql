@@ -83,11 +83,14 @@ CREATE TABLE listings (
     PRIMARY KEY (pool, id)
 );
 
+-- `renews` is the member whose confirmed heartbeat a line is: there is one such line for each.
 CREATE TABLE ledger (
     line     INTEGER PRIMARY KEY AUTOINCREMENT,
     pool     TEXT NOT NULL,
     resource TEXT,
+    renews   TEXT,
     entry    TEXT NOT NULL
 );
+CREATE UNIQUE INDEX ledger_renews ON ledger (pool, renews) WHERE renews IS NOT NULL;
 CREATE INDEX ledger_resource ON ledger (pool, resource, line);
 CREATE INDEX ledger_pool ON ledger (pool, line);
