@@ -79,6 +79,8 @@ impl Cast {
             member.env_remove(name);
         }
         let child = member
+            // What a killed member leaves behind goes away with the demo's own directory.
+            .env("TMPDIR", &self.directory)
             .args(["run", "--store", &self.store, "--pool", POOL, "--name", name, "--ttl", &ttl])
             // Whatever ends the demo, even kill -9, ends its members: they hold the other end of this pipe.
             .args(["--log", "off", "--while-stdin", "--resources", &RESOURCES.join(","), "--"])

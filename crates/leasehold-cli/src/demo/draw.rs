@@ -2,6 +2,7 @@
 
 mod paint;
 
+use leasehold::ledger::verify::seconds;
 use ratatui::Frame;
 use ratatui::layout::{Alignment, Constraint, Layout, Rect};
 use ratatui::text::{Line, Span, Text};
@@ -19,6 +20,8 @@ use super::picture::{
 const MEMBER_WIDTH: u16 = 20;
 /// From this height on every resource has a line of its own.
 const TALL: u16 = 22;
+/// From this height on there are empty lines between the parts.
+const AIRY: u16 = 30;
 /// How wide what stands in front of a strip is, on a line of its own and on half a line.
 const BEFORE_STRIP: u16 = 34;
 const BEFORE_SHORT_STRIP: u16 = 18;
@@ -60,6 +63,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, picture: &Picture, paint: Paint) {
         Constraint::Fill(1),
         Constraint::Length(1),
     ])
+    .spacing(u16::from(area.height >= AIRY))
     .areas(area);
     header(frame, top, picture, paint);
     if picture.help {
@@ -86,14 +90,14 @@ pub(super) fn draw(frame: &mut Frame<'_>, picture: &Picture, paint: Paint) {
 }
 
 fn header(frame: &mut Frame<'_>, area: Rect, picture: &Picture, paint: Paint) {
-    let seconds = picture.now.since(picture.started).as_secs();
+    let elapsed = picture.now.since(picture.started).as_secs();
     let mut left =
-        format!(" leasehold demo   TTL {:?}   {:02}:{:02}", picture.ttl, seconds / 60, seconds % 60);
+        format!(" leasehold demo   TTL {:?}   {:02}:{:02}", picture.ttl, elapsed / 60, elapsed % 60);
     if area.width >= 76 {
         left = format!("{left}   store: {}", picture.grade);
     }
     let clean = picture.overlap.is_zero();
-    let right = format!(" overlap {} s ", picture.overlap.as_secs_f64());
+    let right = format!(" overlap {} ", seconds(picture.overlap));
     frame.buffer_mut().set_style(area, paint.bar());
     frame.render_widget(Line::styled(left, paint.bar()), area);
     let right = Line::styled(right, paint.verdict(clean)).alignment(Alignment::Right);

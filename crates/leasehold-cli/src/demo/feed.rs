@@ -55,6 +55,9 @@ fn why(before: Option<&Stretch>, stretch: &Stretch, acts: &[Done]) -> &'static s
         let earlier = acts.iter().rev().filter(|done| done.at < stretch.from);
         earlier.into_iter().find(|done| done.act.member == member).map(|done| done.act.deed)
     };
+    if before.is_some_and(|before| before.member == stretch.member) {
+        return "started again";
+    }
     match (before.and_then(|before| newest(&before.member)), newest(&stretch.member)) {
         (Some(Deed::Kill), _) => "killed",
         (Some(Deed::Freeze), _) => "frozen",
@@ -95,9 +98,8 @@ fn ended_in_the_cold(done: &Done, stretches: &[Stretch], now: Moment) -> Option<
     };
     let last = stretches.iter().filter(hit).map(|stretch| stretch.to).max()?;
     let count = stretches.iter().filter(hit).count();
-    let after = span(last.since(done.at));
-    let text =
-        format!("{}'s {count} children were ended by the deadman {after} after the freeze", done.act.member);
+    let (after, children) = (span(last.since(done.at)), if count == 1 { "child" } else { "children" });
+    let text = format!("the deadman ended {}'s {count} {children} {after} after the freeze", done.act.member);
     (now.since(last) > OVER_AFTER).then_some(Entry { at: last, text })
 }
 
@@ -123,5 +125,67 @@ pub(super) fn span(time: Duration) -> String {
         format!("{} ms", time.as_millis())
     } else {
         format!("{:.2} s", time.as_secs_f64())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::demo::act::Act;
+
+    const MILLI: u64 = 1_000_000;
+
+    fn stretch(member: &str, from: u64, to: u64) -> Stretch {
+        let (from, to) = (Moment(from * MILLI), Moment(to * MILLI));
+        Stretch { resource: "gate-1".to_owned(), token: 1, member: member.to_owned(), pid: 1, from, to }
+    }
+
+    fn done(deed: Deed, member: &str, at: u64) -> Done {
+        Done { act: Act::new(deed, member), at: Moment(at * MILLI) }
+    }
+
+    fn told(stretches: &[Stretch], acts: &[Done]) -> Vec<String> {
+        entries(stretches, acts, &[], Moment(60_000 * MILLI)).into_iter().map(|entry| entry.text).collect()
+    }
+
+    #[test]
+    fn a_move_is_measured_from_the_last_sign_of_the_old_to_the_first_of_the_new() {
+        let stretches = [stretch("anna", 0, 10_000), stretch("bert", 12_910, 20_000)];
+        let expected = ["anna is killed (kill -9)", "gate-1: anna → bert, idle 2.91 s (killed)"];
+        assert_eq!(told(&stretches, &[done(Deed::Kill, "anna", 10_000)]), expected);
+    }
+
+    #[test]
+    fn a_move_is_explained_by_the_newest_act_on_whom_it_concerns() {
+        let past = [stretch("anna", 0, 10_000), stretch("bert", 10_061, 20_000)];
+        let why = |acts: &[Done]| moves(&past, acts).last().map(|one| one.why);
+        assert_eq!(why(&[]), Some("balance"));
+        assert_eq!(why(&[done(Deed::Join, "bert", 9000)]), Some("joined"));
+        assert_eq!(why(&[done(Deed::Join, "bert", 8000), done(Deed::Drain, "anna", 9000)]), Some("drained"));
+        let undone = [done(Deed::Drain, "anna", 8000), done(Deed::Undrain, "anna", 9000)];
+        assert_eq!(why(&undone), Some("balance"));
+        assert_eq!(why(&[done(Deed::Kill, "anna", 10_070)]), Some("balance"), "it came later");
+        let again = [stretch("anna", 0, 10_000), stretch("anna", 10_061, 20_000)];
+        assert_eq!(moves(&again, &[done(Deed::Join, "anna", 0)])[1].why, "started again");
+    }
+
+    #[test]
+    fn the_end_of_a_frozen_members_children_is_told_when_all_have_ended() {
+        let acts = [done(Deed::Freeze, "bert", 10_000)];
+        let ended = [stretch("bert", 0, 12_240)];
+        let said = "the deadman ended bert's 1 child 2.24 s after the freeze";
+        assert!(told(&ended, &acts).contains(&said.to_owned()));
+        let goes_on = [stretch("bert", 0, 59_990)];
+        assert_eq!(told(&goes_on, &acts), ["bert is frozen (SIGSTOP)"]);
+    }
+
+    #[test]
+    fn what_an_act_led_to_is_summed_up() {
+        let stretches = [stretch("anna", 1000, 10_000), stretch("bert", 10_061, 20_000)];
+        let moves = moves(&stretches, &[]);
+        let sum_since = |at: u64| sum(&moves, Moment(at * MILLI));
+        assert_eq!(sum_since(0), "1 taken, 1 moved, the last after 10.06 s; idle 61 ms at most");
+        assert_eq!(sum_since(10_000), "1 moved to bert, the last after 61 ms; idle 61 ms at most");
+        assert_eq!(sum_since(11_000), "nothing had to move");
     }
 }
