@@ -160,6 +160,18 @@ fn the_last_one_cannot_be_taken_away_and_a_signal_ends_it_all_even_the_frozen() 
 }
 
 #[test]
+fn a_frozen_member_does_not_outlive_a_demo_that_is_killed() {
+    let place = Place::new();
+    let mut terminal = Terminal::open(&place, 24, 80);
+    terminal.wait_for("work", |shown| working(shown) == 12);
+    terminal.press("f");
+    terminal.wait_for("a freeze", |shown| shown.contains("A anna frozen"));
+    terminal.demo.signal(Signal::SIGKILL);
+    terminal.demo.wait();
+    wait_until("no process is left", || processes(&place) == 0);
+}
+
+#[test]
 fn without_a_terminal_it_prints_lines_and_ends_by_itself() {
     let place = Place::new();
     let started = clock::now();

@@ -1,6 +1,7 @@
 //! The demo's members: this very program, run as a newcomer would run it.
 
 use std::fs::File;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -88,6 +89,8 @@ impl Cast {
             .arg("demo-work")
             .arg(journal)
             .stdin(Stdio::piped())
+            // A frozen one would not notice. The system wakes and ends a stopped group that lost its parent.
+            .process_group(0)
             // Nobody but the demo writes on the screen.
             .stdout(Stdio::null())
             .stderr(File::create(&complaints).map_err(failed)?)

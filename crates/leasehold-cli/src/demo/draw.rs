@@ -4,7 +4,8 @@ mod paint;
 
 use leasehold::ledger::verify::seconds;
 use ratatui::Frame;
-use ratatui::layout::{Alignment, Constraint, Layout, Rect};
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::Style;
 use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::{Paragraph, Wrap};
 
@@ -100,8 +101,10 @@ fn header(frame: &mut Frame<'_>, area: Rect, picture: &Picture, paint: Paint) {
     let right = format!(" overlap {} ", seconds(picture.overlap));
     frame.buffer_mut().set_style(area, paint.bar());
     frame.render_widget(Line::styled(left, paint.bar()), area);
-    let right = Line::styled(right, paint.verdict(clean)).alignment(Alignment::Right);
-    frame.render_widget(right, area);
+    let width = u16::try_from(right.chars().count()).unwrap_or(area.width).min(area.width);
+    let corner = Rect { x: area.right() - width, width, ..area };
+    frame.buffer_mut().set_style(corner, Style::reset());
+    frame.render_widget(Line::styled(right, paint.verdict(clean)), corner);
 }
 
 fn member_line(member: &MemberRow, picture: &Picture, paint: Paint) -> [Span<'static>; 4] {

@@ -64,8 +64,7 @@ impl Paint {
     pub(super) fn verdict(self, clean: bool) -> Style {
         let colour = if clean { Color::Green } else { Color::Red };
         let coloured = Style::new().fg(Color::Black).bg(colour).add_modifier(Modifier::BOLD);
-        // What stands on a bar of reversed cells keeps its own colours.
-        self.coloured(coloured.remove_modifier(Modifier::REVERSED), self.bar().patch(self.strong()))
+        self.coloured(coloured, self.bar().patch(self.strong()))
     }
 
     /// Of a member's sign.
