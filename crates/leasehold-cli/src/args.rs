@@ -49,6 +49,9 @@ pub(crate) enum Command {
     /// Print the ledger: every grant, stop, release, expiry and takeover
     #[command(after_help = help::EVENTS)]
     Events(EventsArgs),
+    /// Judge the ledger: did anything ever have two owners, and why had it none?
+    #[command(after_help = help::VERIFY)]
+    Verify(VerifyArgs),
     /// Have a member hand off what it holds
     #[command(after_help = help::DRAIN)]
     Drain(MemberMarkArgs),
@@ -278,6 +281,35 @@ pub(crate) struct EventsArgs {
     /// Go on printing as things happen
     #[arg(long, short)]
     pub(crate) follow: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VerifyArgs {
+    /// The store whose ledger is judged: sqlite:PATH
+    #[arg(
+        long,
+        env = "LEASEHOLD_STORE",
+        hide_env_values = true,
+        value_name = "URL",
+        required_unless_present = "files"
+    )]
+    pub(crate) store: Option<StoreUrl>,
+    /// A TOML file with options
+    #[arg(long, env = "LEASEHOLD_CONFIG", value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Only this pool
+    #[arg(long, env = "LEASEHOLD_POOL")]
+    pub(crate) pool: Option<Pool>,
+    /// How far the wall clocks of two machines may be apart; what they did within it is not held against them
+    #[arg(long, default_value = "0s", value_parser = duration, allow_hyphen_values = true, value_name = "TIME")]
+    pub(crate) clock_error: Duration,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Log files of members, written with --log-format json; - is standard input. With --store, both are judged
+    /// together
+    #[arg(value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
 }
 
 #[derive(Debug, Args)]

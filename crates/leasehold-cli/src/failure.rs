@@ -17,6 +17,8 @@ pub(crate) mod code {
     pub(crate) const NO: u8 = 1;
     /// The command line or the configuration is wrong.
     pub(crate) const USAGE: u8 = 2;
+    /// The ledger shows what must not be.
+    pub(crate) const VIOLATED: u8 = 3;
     /// The store does not answer.
     pub(crate) const UNAVAILABLE: u8 = 69;
     /// The system refused something that was needed.

@@ -23,7 +23,12 @@ use crate::failure::{Failure, code};
 
 /// Opens a store that is already there: a mistyped path must not create one.
 pub(crate) async fn open_existing(args: &StoreArgs) -> Result<Arc<dyn Store>, Failure> {
-    match &args.store {
+    open_url(&args.store).await
+}
+
+/// The same, by its URL.
+pub(crate) async fn open_url(url: &StoreUrl) -> Result<Arc<dyn Store>, Failure> {
+    match url {
         StoreUrl::Sqlite(path) if !path.exists() => {
             let said = format!(
                 "there is no store at {}; check the path, or start a member, which creates it",
@@ -58,7 +63,7 @@ async fn check_pool(store: &Arc<dyn Store>, pool: &Pool) -> Result<(), Failure> 
 }
 
 /// How many of something there are.
-fn count(number: usize, what: &str) -> String {
+pub(crate) fn count(number: usize, what: &str) -> String {
     if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
 }
 

@@ -12,6 +12,7 @@ mod operate;
 mod print;
 mod run;
 mod usage;
+mod verify;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -65,6 +66,7 @@ fn dispatch(command: Command) -> Result<ExitCode, Failure> {
         Command::Plan(args) => runtime()?.block_on(inspect::plan(args)),
         Command::Explain(args) => runtime()?.block_on(inspect::explain(args)),
         Command::Events(args) => runtime()?.block_on(inspect::events(args)),
+        Command::Verify(args) => runtime()?.block_on(verify::verify(args)),
         Command::Drain(args) => runtime()?.block_on(operate::drain(args)),
         Command::Cordon(args) => runtime()?.block_on(operate::cordon(args)),
         Command::Pin(args) => runtime()?.block_on(operate::pin(args)),

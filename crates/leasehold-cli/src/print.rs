@@ -22,6 +22,12 @@ pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
     text(&format!("{line}\n"))
 }
 
+/// Wall time for people, to the millisecond.
+pub(crate) fn time(wall_nanos: u64) -> String {
+    let nanos = i128::from(wall_nanos);
+    jiff::Timestamp::from_nanosecond(nanos).map_or_else(|_| nanos.to_string(), |at| format!("{at:.3}"))
+}
+
 /// Lines in columns, as wide as they need to be, headings first. Nothing is cut.
 pub(crate) fn columns(headings: &[&str], rows: &[Vec<String>]) -> String {
     let mut widths: Vec<usize> = headings.iter().map(|heading| heading.chars().count()).collect();

@@ -11,6 +11,7 @@ Exit codes:
   0    done
   1    the answer is no: not trusted, or not found
   2    the command line, the configuration or the store's set-up is wrong
+  3    the ledger shows a violation (verify)
   69   the store does not answer
   71   the system refused something that was needed
   126  the command to run may not be executed
@@ -76,6 +77,17 @@ pub(super) const EVENTS: &str = "\
 Examples:
   leasehold events --store sqlite:work.db --pool jobs --follow
   leasehold events --store sqlite:work.db --pool jobs --resource a --json";
+
+pub(super) const VERIFY: &str = "\
+Examples:
+  leasehold verify --store sqlite:work.db
+  leasehold verify --store sqlite:work.db --pool jobs --json
+  leasehold verify one.log two.log three.log
+
+The last line contains `overlap 0 s` if nothing ever ran twice. Exit code 0:
+the ledger is clean. 3: it shows a violation. 2: there is nothing to judge.
+Log files say how long a killed member trusted itself only if heartbeats are
+logged: --log-format json --log info,leasehold::ledger=debug.";
 
 pub(super) const DRAIN: &str = "\
 Examples:

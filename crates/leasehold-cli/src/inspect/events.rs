@@ -33,7 +33,7 @@ pub(crate) async fn events(args: EventsArgs) -> Result<ExitCode, Failure> {
         let Some((last, _)) = page.last() else { break };
         after = *last;
         learn(&mut names, &page);
-        rows.extend(page);
+        rows.extend(page.into_iter().filter(is_shown));
         rows.drain(..rows.len().saturating_sub(newest));
     }
     if rows.is_empty() && !args.follow {
@@ -50,8 +50,13 @@ pub(crate) async fn events(args: EventsArgs) -> Result<ExitCode, Failure> {
             None => tokio::time::sleep(LOOK_AGAIN).await,
         }
         learn(&mut names, &page);
-        print_all(&args, &names, page)?;
+        print_all(&args, &names, page.into_iter().filter(is_shown))?;
     }
+}
+
+/// A heartbeat stands where its member's first one stood, which is no place for people to find it.
+fn is_shown((_, entry): &(u64, Entry)) -> bool {
+    entry.event != Event::Renewed
 }
 
 fn learn(names: &mut Names, page: &[(u64, Entry)]) {
@@ -82,9 +87,7 @@ fn print_all(
 }
 
 fn line(entry: &Entry, names: &Names) -> String {
-    let nanos = i128::from(entry.wall_nanos);
-    let time =
-        jiff::Timestamp::from_nanosecond(nanos).map_or_else(|_| nanos.to_string(), |at| format!("{at:.3}"));
+    let time = print::time(entry.wall_nanos);
     let subject = match (&entry.resource, entry.token) {
         (Some(resource), Some(token)) => format!("{resource}#{token}"),
         (Some(resource), None) => resource.to_string(),

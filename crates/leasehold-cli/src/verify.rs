@@ -1,0 +1,192 @@
+//! `verify`: judges the ledger of a store, and members' log files.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufReader};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold::Pool;
+use leasehold::ledger::Entry;
+use leasehold::ledger::replay::Replay;
+use leasehold::ledger::verify::{Verdict, seconds, verify as judge};
+use leasehold::store::Store;
+use serde::Serialize;
+
+use crate::args::VerifyArgs;
+use crate::failure::{Failure, code};
+use crate::inspect::{count, open_url};
+use crate::print;
+
+/// How many rows one read brings.
+const PAGE: usize = 10_000;
+/// Rows are written behind the work, at the latest so much later: a handoff of this moment may look like an overlap
+/// until its last row is there.
+const SETTLE: Duration = Duration::from_secs(4);
+
+type Pools = BTreeMap<Pool, Vec<Entry>>;
+
+#[derive(Debug, Serialize)]
+struct Report {
+    clean: bool,
+    overlap_s: f64,
+    violations: usize,
+    /// Lines of the log files that are none of the ledger.
+    lines_skipped: usize,
+    pools: Vec<PoolReport>,
+}
+
+#[derive(Debug, Serialize)]
+struct PoolReport {
+    pool: Pool,
+    #[serde(flatten)]
+    verdict: Verdict,
+}
+
+pub(crate) async fn verify(args: VerifyArgs) -> Result<ExitCode, Failure> {
+    let logs = read_files(&args)?;
+    let store = match &args.store {
+        Some(url) => Some(open_url(url).await?),
+        None => None,
+    };
+    let mut verdicts = judge_all(&args, &logs, store.as_ref()).await?;
+    if store.is_some() && !verdicts.iter().all(|report| report.verdict.is_clean()) {
+        tokio::time::sleep(SETTLE).await;
+        verdicts = judge_all(&args, &logs, store.as_ref()).await?;
+    }
+    let overlap =
+        verdicts.iter().fold(Duration::ZERO, |sum, report| sum.saturating_add(report.verdict.overlap()));
+    let violations = verdicts.iter().map(|report| report.verdict.violations.len()).sum();
+    let clean = violations == 0;
+    let report = Report {
+        clean,
+        overlap_s: overlap.as_secs_f64(),
+        violations,
+        lines_skipped: logs.skipped,
+        pools: verdicts,
+    };
+    if args.json {
+        print::json(&report)?;
+    } else {
+        let mut text: String = report.pools.iter().map(pool_text).collect();
+        text += &match clean {
+            true => format!("clean: overlap {}\n", seconds(overlap)),
+            false => format!("{}: overlap {}\n", count(violations, "violation"), seconds(overlap)),
+        };
+        print::text(&text)?;
+    }
+    Ok(ExitCode::from(if clean { code::DONE } else { code::VIOLATED }))
+}
+
+/// Rows of the store and of the logs, judged pool by pool.
+async fn judge_all(
+    args: &VerifyArgs,
+    logs: &Replay,
+    store: Option<&Arc<dyn Store>>,
+) -> Result<Vec<PoolReport>, Failure> {
+    let mut pools = logs.pools.clone();
+    if let Some(store) = store {
+        read_store(args, store, &mut pools).await?;
+    }
+    pools.retain(|pool, rows| !rows.is_empty() && args.pool.as_ref().is_none_or(|only| only == pool));
+    if pools.is_empty() {
+        return Err(nothing(args, logs, store).await?);
+    }
+    let judged =
+        pools.into_iter().map(|(pool, rows)| PoolReport { pool, verdict: judge(&rows, args.clock_error) });
+    Ok(judged.collect())
+}
+
+async fn read_store(args: &VerifyArgs, store: &Arc<dyn Store>, pools: &mut Pools) -> Result<(), Failure> {
+    let known = match &args.pool {
+        Some(pool) => vec![pool.clone()],
+        None => store.pools().await?,
+    };
+    for pool in known {
+        let rows = pools.entry(pool.clone()).or_default();
+        let mut after = 0;
+        loop {
+            let page = store.ledger(&pool, None, after, PAGE).await?;
+            let Some((last, _)) = page.last() else { break };
+            after = *last;
+            rows.extend(page.into_iter().map(|(_, row)| row));
+        }
+    }
+    Ok(())
+}
+
+/// Why there is nothing to judge.
+async fn nothing(
+    args: &VerifyArgs,
+    logs: &Replay,
+    store: Option<&Arc<dyn Store>>,
+) -> Result<Failure, Failure> {
+    let mut known: Vec<Pool> = logs.pools.keys().cloned().collect();
+    if let Some(store) = store {
+        known.extend(store.pools().await?);
+    }
+    known.sort();
+    known.dedup();
+    let names: Vec<&str> = known.iter().map(Pool::as_str).collect();
+    Ok(Failure::usage(match &args.pool {
+        Some(pool) if known.contains(pool) => format!("the ledger of the pool {pool} is empty"),
+        Some(pool) if known.is_empty() => format!("there is no pool {pool}, nor any other"),
+        Some(pool) => format!("there is no pool {pool}; there is {}", names.join(", ")),
+        None => "the ledger is empty: no member has written to it yet".to_owned(),
+    }))
+}
+
+fn read_files(args: &VerifyArgs) -> Result<Replay, Failure> {
+    let mut replay = Replay::default();
+    for path in &args.files {
+        let skipped = replay.skipped;
+        let found = read_file(path, &mut replay).map_err(|error| {
+            Failure::usage(format!("cannot read {}: {error}; check the path", path.display()))
+        })?;
+        if found == 0 {
+            let other = count(replay.skipped - skipped, "other line");
+            return Err(Failure::usage(format!(
+                "{} has no line of the ledger ({other}); give logs that members wrote with --log-format json",
+                path.display()
+            )));
+        }
+    }
+    Ok(replay)
+}
+
+fn read_file(path: &Path, replay: &mut Replay) -> io::Result<usize> {
+    if path == Path::new("-") {
+        return replay.read(io::stdin().lock());
+    }
+    replay.read(BufReader::new(File::open(path)?))
+}
+
+fn pool_text(report: &PoolReport) -> String {
+    let PoolReport { pool, verdict } = report;
+    let begins = print::time(verdict.begins.wall_nanos);
+    let mut text = format!("{pool}: from {begins} for {}\n", seconds(verdict.span));
+    let rows: Vec<Vec<String>> = verdict.resources.iter().map(row).collect();
+    if !rows.is_empty() {
+        text += &print::columns(&["RESOURCE", "TERMS", "OVERLAP", "UNOWNED", "WORST GAP"], &rows);
+    }
+    for late in verdict.late_stops() {
+        text += &format!("{late}\n");
+    }
+    for violation in &verdict.violations {
+        text += &format!("violation: {violation}\n");
+    }
+    text + &format!("{verdict}\n\n")
+}
+
+fn row(report: &leasehold::ledger::verify::ResourceReport) -> Vec<String> {
+    let worst = report.worst_gap().map(ToString::to_string).unwrap_or_default();
+    vec![
+        report.resource.to_string(),
+        report.terms.to_string(),
+        seconds(report.overlap),
+        seconds(report.unowned),
+        worst,
+    ]
+}
