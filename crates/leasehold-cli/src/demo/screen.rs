@@ -1,5 +1,6 @@
 //! The demo before a viewer with a terminal: a live picture, keys, and the play as an introduction.
 
+use std::mem::ManuallyDrop;
 use std::time::Duration;
 
 use ratatui::DefaultTerminal;
@@ -20,18 +21,20 @@ const PAUSE: Duration = Duration::from_secs(4);
 /// What is said when the play is over.
 const YOURS: &str = "k, f and d act on the selected member, a adds one, q quits";
 
-/// A terminal that is given back as it was, whatever happens.
-struct Screen(DefaultTerminal);
+/// A terminal that is given back as it was, whatever happens. It is not dropped: a dropped one complains aloud when
+/// it is gone, and panics where nobody can hear that.
+struct Screen(ManuallyDrop<DefaultTerminal>);
 
 impl Screen {
     fn open() -> Result<Self, Failure> {
         // Also sees to it that a panic gives the terminal back before it says anything.
-        ratatui::try_init().map(Self).map_err(|error| broken(&error))
+        ratatui::try_init().map(ManuallyDrop::new).map(Self).map_err(|error| broken(&error))
     }
 }
 
 impl Drop for Screen {
     fn drop(&mut self) {
+        let _ = self.0.show_cursor();
         let _ = ratatui::try_restore();
     }
 }
@@ -68,7 +71,8 @@ pub(super) async fn show(stage: &mut Stage) -> Result<(), Failure> {
         }
     }
     (viewer.caption, viewer.help) = (Caption::new("everybody goes home", ""), false);
-    viewer.show(stage, &mut screen, paint)?;
+    // The terminal may be what has ended.
+    let _ = viewer.show(stage, &mut screen, paint);
     stage.clear()
 }
 
