@@ -38,6 +38,9 @@ fn the_ledger_of_members_of_which_one_was_killed_is_clean_in_the_store_and_in_th
     wait_until("one owns all", || owned_by(&place, "one") == 4);
     let mut two = place.member("two", &LOGGED);
     wait_until("they share", || owned_by(&place, "two") == 2);
+    // Rows are written behind the work.
+    let started = |row: &Value| row["event"] == "started" && row["name"] == "two";
+    wait_until("two has said so", || place.events("jobs").iter().filter(|row| started(row)).count() == 2);
     two.signal(Signal::SIGKILL);
     two.wait();
     wait_until("one owns all again", || owned_by(&place, "one") == 4);

@@ -192,6 +192,16 @@ fn every_gap_says_why() {
 }
 
 #[test]
+fn a_holder_that_was_killed_before_it_wrote_a_row_is_named_all_the_same() {
+    let one = term("one", 1, 0, 1_000, Reason::Rebalance);
+    let two = vec![row("two", Event::Joined, 500).until(3_000)];
+    let again = vec![row("one", Event::TakenOver, 4_000).of(3).until(9_000).other("two")];
+    let verdict = judge(&[one, two, again]);
+    let gap = &verdict.resources[0].gaps[0];
+    assert_eq!(gap.to_string(), "3.000 s from +1.000 s: silence (two had it)");
+}
+
+#[test]
 fn a_gap_before_the_first_grant_in_a_freeze_or_without_a_word_says_so() {
     let waiting = vec![row("one", Event::AcquireFailed, 0).on("a")];
     let one = vec![row("one", Event::Started, 1_000).of(1).until(5_000)];

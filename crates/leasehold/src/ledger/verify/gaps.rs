@@ -1,12 +1,12 @@
 //! Moments without an owner, and why.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use super::believed::Term;
 use super::timeline::{Place, Row, Timeline};
 use super::{Gap, Why};
-use crate::lease::MemberId;
+use crate::lease::{MemberId, MemberName};
 use crate::ledger::{Event, Reason};
 
 /// What concerned the whole pool.
@@ -16,6 +16,7 @@ pub(super) struct Circumstances<'e> {
     frozen: Vec<(Place, Place)>,
     /// Who was ended for being silent.
     silent: HashSet<&'e MemberId>,
+    names: HashMap<&'e MemberId, &'e MemberName>,
 }
 
 impl<'e> Circumstances<'e> {
@@ -23,7 +24,9 @@ impl<'e> Circumstances<'e> {
         let mut frozen: Vec<(Place, Place)> = Vec::new();
         let mut since = None;
         let mut silent = HashSet::new();
+        let mut names = HashMap::new();
         for row in timeline.rows() {
+            names.entry(&row.entry.member).or_insert(&row.entry.name);
             match row.entry.event {
                 Event::Frozen => since = since.or(Some(row.at)),
                 Event::Thawed => frozen.extend(since.take().map(|since| (since, row.at))),
@@ -32,7 +35,7 @@ impl<'e> Circumstances<'e> {
             }
         }
         frozen.extend(since.map(|since| (since, timeline.ends())));
-        Self { frozen, silent }
+        Self { frozen, silent, names }
     }
 
     /// Whether the store was frozen at some moment between.
@@ -59,13 +62,10 @@ pub(super) fn gaps(
     let mut leave = |from: Place, to: Place, last: Option<&Term<'_>>, next: Option<&Term<'_>>| {
         let length = timeline.between(from, to);
         if !length.is_zero() {
-            let after = last.map(|last| last.first.name.clone());
-            gaps.push(Gap {
-                from: timeline.when(from),
-                length,
-                why: why(last, next, pool, (from, to)),
-                after,
-            });
+            let why = why(last, next, pool, (from, to));
+            let after = unseen(last, next).or(last.map(|last| last.member));
+            let after = after.and_then(|member| pool.names.get(member)).map(|name| (*name).clone());
+            gaps.push(Gap { from: timeline.when(from), length, why, after });
         }
     };
     for term in terms.iter().filter(|term| term.is_held()) {
@@ -80,12 +80,21 @@ pub(super) fn gaps(
     (owned, gaps)
 }
 
+/// A holder in between of whose term no row is left: it was killed before it had written one.
+fn unseen<'e>(last: Option<&Term<'e>>, next: Option<&Term<'e>>) -> Option<&'e MemberId> {
+    let taken_from = next.and_then(|next| next.taken_from)?;
+    last.is_none_or(|last| last.member != taken_from).then_some(taken_from)
+}
+
 fn why(
     last: Option<&Term<'_>>,
     next: Option<&Term<'_>>,
     pool: &Circumstances<'_>,
     (from, to): (Place, Place),
 ) -> Why {
+    if unseen(last, next).is_some() && !pool.was_frozen(from, to) {
+        return Why::TtlExpiry;
+    }
     let Some(last) = last else { return Why::BeforeFirstGrant };
     let taken_over = next.is_some_and(|next| next.taken_from == Some(last.member));
     let was_silent = taken_over || pool.silent.contains(last.member);
