@@ -79,7 +79,7 @@ pub(crate) enum Command {
     /// The work of `demo`: writes a line for every moment it runs
     #[command(name = "demo-work", hide = true)]
     DemoWork {
-        /// The file to write to
+        /// The directory to write into
         journal: PathBuf,
     },
 }
@@ -353,6 +353,9 @@ pub(crate) struct DemoArgs {
     /// The TTL of the demo's leases
     #[arg(long, default_value = "3s", value_parser = duration, allow_hyphen_values = true, value_name = "TIME")]
     pub(crate) ttl: Duration,
+    /// Print lines and end by itself, also in a terminal
+    #[arg(long)]
+    pub(crate) plain: bool,
 }
 
 #[cfg(test)]

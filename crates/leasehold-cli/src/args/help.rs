@@ -25,7 +25,12 @@ The command line wins, then the environment, then the file.";
 pub(super) const DEMO: &str = "\
 Examples:
   leasehold demo
-  leasehold demo --ttl 1s";
+  leasehold demo --ttl 1s
+  leasehold demo --plain
+
+In a terminal it shows a live picture until q is pressed; keys kill, freeze,
+drain and add members. Without one it prints lines and ends by itself. It
+exits with 1 if anything was ever worked on by two at once.";
 
 pub(super) const RUN: &str = "\
 Examples:

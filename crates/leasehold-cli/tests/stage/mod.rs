@@ -1,5 +1,5 @@
-//! Real members with real work. The proof is what the work itself wrote: each piece of work appends a line with
-//! its resource, its token and the machine's clock to a journal every few milliseconds.
+//! Real members with real work. The proof is what the work itself wrote: every process keeps a file named after its
+//! resource, its token and itself, and writes the machine's clock into it every few milliseconds.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,14 +13,14 @@ use tempfile::TempDir;
 
 /// How long anything may take on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-/// Work whose last line is younger than this is running.
+/// Work that wrote so recently is running.
 const FRESH: Duration = Duration::from_millis(150);
 
 pub(crate) fn binary() -> &'static str {
     env!("CARGO_BIN_EXE_leasehold")
 }
 
-/// One stretch of work: whose, on what, under which token, from its first to its last line.
+/// One stretch of work: whose, on what, under which token, from its first to its last moment.
 #[derive(Debug, Clone)]
 pub(crate) struct Stretch {
     pub(crate) name: String,
@@ -52,11 +52,13 @@ impl Stage {
     }
 
     pub(crate) fn enter(&mut self, name: &str) {
+        let journal = self.path(&format!("{name}.journal"));
+        std::fs::create_dir_all(&journal).unwrap();
         let child = Command::new(binary())
             .args(["run", "--store", &self.store(), "--pool", "jobs", "--name", name])
             .args(["--ttl", &format!("{}ms", self.ttl.as_millis()), "--log", "warn"])
             .args(["--resources", &self.resources.join(","), "--", binary(), "demo-work"])
-            .arg(self.path(&format!("{name}.journal")))
+            .arg(journal)
             .stdin(Stdio::null())
             .spawn()
             .unwrap();
@@ -84,13 +86,18 @@ impl Stage {
                 continue;
             }
             let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
-            for line in std::fs::read_to_string(&path).unwrap().lines() {
-                let words: Vec<&str> = line.split(' ').collect();
-                // The last line may have been cut off by a kill.
-                let [resource, token, at] = words[..] else { continue };
-                let (Ok(token), Ok(at)) = (token.parse(), at.parse().map(Moment)) else { continue };
-                let stretch = stretches.entry((name.clone(), resource.to_owned(), token)).or_insert((at, at));
-                *stretch = (stretch.0.min(at), stretch.1.max(at));
+            for file in std::fs::read_dir(&path).unwrap() {
+                let file = file.unwrap().path();
+                let words: Vec<&str> = file.file_name().unwrap().to_str().unwrap().split('.').collect();
+                let [resource, token, _pid] = words[..] else { panic!("{}", file.display()) };
+                let moments = std::fs::read(&file).unwrap();
+                // Who has only just begun has written nothing yet.
+                let Some((from, to)) = moments.split_at_checked(8) else { continue };
+                let moment = |bytes: &[u8]| Moment(u64::from_le_bytes(bytes.try_into().unwrap()));
+                let (from, to) = (moment(from), moment(to));
+                let key = (name.clone(), resource.to_owned(), token.parse().unwrap());
+                let stretch = stretches.entry(key).or_insert((from, to));
+                *stretch = (stretch.0.min(from), stretch.1.max(to));
             }
         }
         let stretch = |((name, resource, token), (from, to))| Stretch { name, resource, token, from, to };
