@@ -9,6 +9,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use leasehold::store::StoreUrl;
 use leasehold::{MemberName, Pool, ResourceId};
+#[cfg(target_os = "linux")]
 use leasehold_manager::Restart;
 
 use self::value::{duration, label};
@@ -167,6 +168,7 @@ pub(crate) struct RunArgs {
     #[arg(long = "label", env = "LEASEHOLD_LABEL", value_parser = label, value_delimiter = ',', value_name = "KEY=VALUE")]
     pub(crate) labels: Vec<(String, String)>,
     /// Whether a command that ended is started again: always, on-failure or never
+    #[cfg(target_os = "linux")]
     #[arg(long, env = "LEASEHOLD_RESTART", default_value = "always", value_name = "WHEN")]
     pub(crate) restart: Restart,
     /// Leave when standard input ends, as the demo's members do
