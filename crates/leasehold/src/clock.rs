@@ -117,12 +117,12 @@ pub fn unix_nanos() -> u64 {
     now.duration_since(std::time::UNIX_EPOCH).map_or(0, nanos)
 }
 
-/// A number above every token that a store can have given out before now: seconds since 2020, shifted so that a
-/// million grants a second fit between two of them.
+/// A number above every token that a store can have given out before this wall time: seconds since 2020, shifted
+/// so that a million grants a second fit between two of them.
 #[must_use]
-pub fn token_base() -> u64 {
+pub fn token_base(wall_nanos: u64) -> u64 {
     const START_OF_2020: u64 = 1_577_836_800;
-    (unix_nanos() / 1_000_000_000).saturating_sub(START_OF_2020) << 20
+    (wall_nanos / 1_000_000_000).saturating_sub(START_OF_2020) << 20
 }
 
 /// Names this boot of this machine: moments of two processes compare only if theirs are equal.

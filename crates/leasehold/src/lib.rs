@@ -11,6 +11,7 @@
 //!
 //! # Features
 //! `sqlite` (default): the embedded store. `conformance`: the suite that every store must pass.
+//! `mistakes`: for simulations only, known mistakes that can be put back.
 
 pub mod lease;
 
@@ -31,6 +32,9 @@ pub mod blocking;
 pub mod fence;
 
 pub mod ledger;
+
+#[doc(hidden)]
+pub mod mistakes;
 
 pub use lease::{MemberId, MemberName, Pool, ResourceId, Term, Token};
 pub use participant::{Lease, Participant};

@@ -147,15 +147,12 @@ impl Member {
             }
         }
         // A grant that came too late, or from an era that is over, is given back by a later pass.
-        if !session.confirm_grants(sent, &granted) {
-            return;
-        }
-        for term in granted {
+        for term in session.confirm_grants(sent, granted) {
             self.start(session, term);
         }
     }
 
-    fn start(&mut self, session: &Arc<Session>, term: Term) {
+    pub(super) fn start(&mut self, session: &Arc<Session>, term: Term) {
         let before = self.view.leases().get(&term.resource).and_then(|lease| lease.holder.clone());
         let event = if before.is_some() { Event::TakenOver } else { Event::Acquired };
         let note = self.recorder.note(session.id(), event).term(&term).ttl(session.ttl());

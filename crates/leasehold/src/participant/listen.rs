@@ -4,11 +4,12 @@
 //! and only across reads that are not far apart. Who was deaf starts again: the fault was ours or the store's,
 //! and the others must get a chance to be heard.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::clock::Moment;
 use crate::lease::{BeatNumber, MemberId, Nonce, ResourceId, Term, Token};
+use crate::mistakes::{Mistake, made};
 use crate::view::View;
 
 /// How far apart reads may be, beyond a third of the TTL.
@@ -16,8 +17,8 @@ const DEAF_SLACK: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Default)]
 pub(crate) struct Listener {
-    heard: HashMap<MemberId, Heard>,
-    orphans: HashMap<ResourceId, Orphan>,
+    heard: BTreeMap<MemberId, Heard>,
+    orphans: BTreeMap<ResourceId, Orphan>,
     era: Option<(Nonce, bool)>,
     era_since: Moment,
     last_read: Moment,
@@ -78,7 +79,7 @@ impl Listener {
 
     /// Leases whose holder has no session at all, not even an ended one.
     fn hear_orphans(&mut self, view: &View, at: Moment, gap: Duration) {
-        let mut orphans = HashMap::new();
+        let mut orphans = BTreeMap::new();
         for (resource, lease) in view.leases() {
             let Some(holder) = &lease.holder else { continue };
             if view.sessions().contains_key(holder) {
@@ -128,7 +129,7 @@ impl Listener {
 
     /// How long a frozen store must be heard before it is thawed, by a member whose own TTL is `ttl`.
     fn thaw_after(&self, ttl: Duration) -> Duration {
-        self.ttl_max.max(ttl)
+        if made(Mistake::ThawedAtOnce) { Duration::ZERO } else { self.ttl_max.max(ttl) }
     }
 
     /// The nonce to thaw, if the store has been heard frozen under it for a whole TTL of whoever may hold
@@ -152,7 +153,7 @@ impl Listener {
 }
 
 fn is_deaf(gap: Duration, ttl: Duration) -> bool {
-    gap > ttl / 3 + DEAF_SLACK
+    gap > ttl / 3 + DEAF_SLACK && !made(Mistake::TheDeafJudge)
 }
 
 #[cfg(test)]

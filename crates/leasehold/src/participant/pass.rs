@@ -21,6 +21,7 @@ use crate::clock::{Clock, Moment};
 use crate::discover::with_causes;
 use crate::lease::{MemberId, Nonce, Pool, ResourceId, Term, Token};
 use crate::ledger::{Event, Reason, Recorder};
+use crate::mistakes::{Mistake, made};
 use crate::plan::rendezvous::hash_id;
 use crate::plan::{Facts, Plan};
 use crate::store::{Hint, Hints, Listing, ListingId, OpenSession, Store, StoreError};
@@ -154,8 +155,10 @@ impl Member {
         self.leave_what_is_over();
         let store = Arc::clone(&self.store);
         let clock = Arc::clone(&self.clock);
+        let began = clock.now();
         let refreshed = within(&*clock, self.read_timeout(), self.view.refresh(&*store, &*clock)).await?;
-        self.listener.hear(&self.view, refreshed.at);
+        let heard_at = if made(Mistake::SilenceFromBeforeTheRead) { began } else { refreshed.at };
+        self.listener.hear(&self.view, heard_at);
         self.check_era();
         if refreshed.changed || self.planned.is_none() {
             self.note_members(refreshed.at);
@@ -270,6 +273,7 @@ impl Member {
         let mut listing_is_final = self.listing_is_final;
         let mut ready_is_final = self.ready_is_final;
         tokio::select! {
+            biased;
             () = self.clock.sleep_until(until) => {}
             _ = next_hint(hints) => {}
             work = self.ended.1.recv() => ended = work,

@@ -2,7 +2,7 @@
 //!
 //! Invariant: once a release has been sent, its term is dead to us, answer or no answer.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use super::work::Ended;
 use crate::clock::Moment;
 use crate::lease::{MemberId, ResourceId, Term};
 use crate::ledger::{Event, Reason};
+use crate::mistakes::{Mistake, made};
 use crate::plan::{DropReason, Move, MoveReason};
 use crate::store::{Answer, Offer, Release, Released, StoreError};
 
@@ -73,6 +74,7 @@ impl Member {
             session.forget(&term.resource);
             self.stop_term(&term, Reason::Superseded, Event::Lost);
         }
+        let mut unknown = Vec::new();
         for (resource, lease) in self.view.leases() {
             if lease.holder.as_ref() != Some(session.id()) {
                 continue;
@@ -80,9 +82,16 @@ impl Member {
             let term = Term { resource: resource.clone(), token: lease.token };
             let known = self.tenures.get(resource).is_some_and(|tenure| tenure.lease.token() == term.token);
             if !known {
-                let unconfirmed = Returning { term: term.clone(), offer: None, reason: Reason::Unconfirmed };
-                self.returning.entry(term).or_insert(unconfirmed);
+                unknown.push(term);
             }
+        }
+        for term in unknown {
+            if made(Mistake::TermUsedAfterItsRelease) && self.returning.remove(&term).is_some() {
+                self.start(&session, term);
+                continue;
+            }
+            let unconfirmed = Returning { term: term.clone(), offer: None, reason: Reason::Unconfirmed };
+            self.returning.entry(term).or_insert(unconfirmed);
         }
     }
 
@@ -96,7 +105,7 @@ impl Member {
         let me = session.id();
         let Some((facts, plan)) = self.take_plan() else { return };
         let now = self.clock.now();
-        let moves: HashMap<&ResourceId, &Move> =
+        let moves: BTreeMap<&ResourceId, &Move> =
             plan.moves().iter().filter(|step| step.from == *me).map(|step| (&step.resource, step)).collect();
         for step in plan.drops().iter().filter(|step| step.from == *me) {
             let reason = match step.reason {
@@ -156,7 +165,11 @@ impl Member {
         let Some(tenure) = self.tenures.get_mut(resource) else { return };
         if tenure.leaving.is_none() {
             let term = Term { resource: resource.clone(), token: tenure.lease.token() };
-            tenure.leaving = Some(Returning { term, offer, reason });
+            let returning = Returning { term, offer, reason };
+            if made(Mistake::ReleasedBeforeTheWorkStopped) {
+                self.returning.insert(returning.term.clone(), returning.clone());
+            }
+            tenure.leaving = Some(returning);
             tenure.lease.stop(reason);
         }
     }

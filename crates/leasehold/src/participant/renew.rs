@@ -16,6 +16,7 @@ use crate::clock::{Clock, Moment};
 use crate::discover::with_causes;
 use crate::lease::{Nonce, Term};
 use crate::ledger::{Event, Reason, Recorder};
+use crate::mistakes::{Mistake, made};
 use crate::store::{Answer, Reasserted, Store, StoreError};
 
 /// What the heartbeat learns that concerns single terms.
@@ -44,9 +45,10 @@ impl Heartbeat {
         let mut standing = self.session.standing();
         loop {
             tokio::select! {
+                biased;
+                _ = standing.wait_for(|standing| matches!(standing, Standing::Over(_))) => return,
                 () = self.clock.sleep_until(next) => {}
                 () = self.session.hurried() => {}
-                _ = standing.wait_for(|standing| matches!(standing, Standing::Over(_))) => return,
             }
             let (sent, confirmed) = self.beat().await;
             if confirmed {
@@ -154,6 +156,9 @@ fn retry_delay(failures: u32, heartbeat: Duration) -> Duration {
 /// Ends the session in time: when trust runs out (less the grace that work needs to stop), and when an
 /// unconfirmed heartbeat has lasted longer than the pool allows.
 pub(crate) async fn guard(session: Arc<Session>, clock: Arc<dyn Clock>, settings: Settings) {
+    if made(Mistake::LapsedTrustRevives) {
+        return;
+    }
     let mut standing = session.standing();
     loop {
         let now = clock.now();
@@ -168,6 +173,7 @@ pub(crate) async fn guard(session: Arc<Session>, clock: Arc<dyn Clock>, settings
             return;
         }
         tokio::select! {
+            biased;
             () = clock.sleep_until(deadline) => {}
             _ = standing.changed() => {}
         }

@@ -4,7 +4,7 @@
 //! margin. It is moved by confirmed heartbeats only, and once it has passed, or the store has said so, the session
 //! is over and stays over.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,6 +14,7 @@ use tokio::sync::{Notify, watch};
 use crate::clock::{Clock, Moment};
 use crate::lease::{BeatNumber, MemberId, Nonce, ResourceId, Term, Token};
 use crate::ledger::Reason;
+use crate::mistakes::{Mistake, made};
 use crate::store::{OpenSession, Profile, Pulse};
 
 /// How sure a session is of itself.
@@ -49,6 +50,8 @@ struct Known {
     trusted_until: Moment,
     /// The terms that are ours to reassert: granted, not lost, and no release of them was sent.
     terms: BTreeMap<ResourceId, Token>,
+    /// The terms whose work has not ended, whatever the store says of them.
+    working: BTreeSet<Term>,
     /// Revoked terms, and the end of trust in each: no later beat extends it.
     revoked: BTreeMap<Term, Moment>,
     profile: Profile,
@@ -71,12 +74,14 @@ impl Session {
         clock: Arc<dyn Clock>,
         trust: watch::Sender<Option<Moment>>,
     ) -> Self {
+        let margin = if made(Mistake::NoMargin) { Duration::ZERO } else { margin };
         let known = Known {
             era,
             reasserting: false,
             confirmed: BeatNumber(0),
             trusted_until: sent.after(open.ttl).before(margin),
             terms: BTreeMap::new(),
+            working: BTreeSet::new(),
             revoked: BTreeMap::new(),
             profile: open.profile.clone(),
         };
@@ -138,6 +143,9 @@ impl Session {
 
     /// These terms were revoked: trust in them ends where it ends now.
     pub(crate) fn revoke(&self, terms: &[Term]) {
+        if made(Mistake::RevokedTermsAreExtended) {
+            return;
+        }
         let mut known = self.known();
         let until = known.trusted_until;
         for term in terms {
@@ -146,7 +154,7 @@ impl Session {
     }
 
     pub(crate) fn is_trusted(&self) -> bool {
-        !self.is_over() && self.clock.now() < self.trusted_until()
+        !self.is_over() && (self.clock.now() < self.trusted_until() || made(Mistake::LapsedTrustRevives))
     }
 
     pub(crate) fn is_over(&self) -> bool {
@@ -169,7 +177,8 @@ impl Session {
     /// answers say which terms were revoked. Answers whether the answer still counts: one from another era, or one
     /// that arrives after trust has ended, does not.
     pub(crate) fn confirm_beat(&self, sent: Sent) -> bool {
-        let trusted_until = sent.at.after(self.open.ttl).before(self.margin);
+        let from = if made(Mistake::TrustFromTheAnswer) { self.clock.now() } else { sent.at };
+        let trusted_until = from.after(self.open.ttl).before(self.margin);
         let confirmed = self.confirm_and(sent, |known| {
             known.trusted_until = known.trusted_until.max(trusted_until);
             self.tell_trust(known);
@@ -183,8 +192,10 @@ impl Session {
     /// Work that goes on by itself has one deadline for all of it, so a revoked term bounds the rest until its own
     /// work has ended.
     fn tell_trust(&self, known: &Known) {
-        let bounded = known.revoked.values().copied().fold(known.trusted_until, Moment::min);
-        self.trust.send_replace(Some(bounded));
+        let caps = known.working.iter().filter_map(|term| known.revoked.get(term).copied());
+        let bounded = caps.fold(known.trusted_until, Moment::min);
+        let told = if made(Mistake::ChildrenOutliveTrust) { Moment(u64::MAX) } else { bounded };
+        self.trust.send_replace(Some(told));
     }
 
     /// Any other call was confirmed.
@@ -192,11 +203,15 @@ impl Session {
         self.confirm_and(sent, |_| ())
     }
 
-    /// An acquisition was confirmed: in the same step its terms become ours.
-    pub(crate) fn confirm_grants(&self, sent: Sent, granted: &[Term]) -> bool {
-        self.confirm_and(sent, |known| {
+    /// An acquisition was confirmed: in the same step its terms become ours, except those that were revoked before
+    /// the answer came. Gives the terms to use.
+    pub(crate) fn confirm_grants(&self, sent: Sent, mut granted: Vec<Term>) -> Vec<Term> {
+        let confirmed = self.confirm_and(sent, |known| {
+            granted.retain(|term| !known.revoked.contains_key(term));
             known.terms.extend(granted.iter().map(|term| (term.resource.clone(), term.token)));
-        })
+            known.working.extend(granted.iter().cloned());
+        });
+        if confirmed { granted } else { Vec::new() }
     }
 
     fn confirm_and(&self, sent: Sent, then: impl FnOnce(&mut Known)) -> bool {
@@ -205,7 +220,7 @@ impl Session {
         }
         let mut known = self.known();
         // Invariant: trust that has lapsed is never revived, however good the news that arrives late.
-        if self.clock.now() >= known.trusted_until {
+        if self.clock.now() >= known.trusted_until && !made(Mistake::LapsedTrustRevives) {
             drop(known);
             self.end(Reason::TtlExpiry);
             return false;
@@ -272,7 +287,7 @@ impl Session {
     pub(crate) fn close_term(&self, term: &Term) {
         let mut known = self.known();
         known.terms.remove(&term.resource);
-        known.revoked.remove(term);
+        known.working.remove(term);
         self.tell_trust(&known);
     }
 

@@ -150,6 +150,7 @@ impl Lease {
                 std::future::pending::<()>().await;
             }
             tokio::select! {
+                biased;
                 _ = standing.changed() => {}
                 _ = stop.changed() => {}
                 () = self.inner.clock.sleep_until(self.trusted_until()) => {}

@@ -19,6 +19,7 @@ use super::{
     LeaseStore, OpenSession, Profile, Pulse, Reasserted, Release, Released, Revoked, SessionRecord,
     StoreError, Thawed, Wanted,
 };
+use crate::clock::{self, Clock, SystemClock};
 use crate::lease::{BeatNumber, MemberId, Nonce, Pool, Term};
 
 /// A store in memory; clones share it.
@@ -26,6 +27,7 @@ use crate::lease::{BeatNumber, MemberId, Nonce, Pool, Term};
 pub struct MemoryStore {
     shared: Arc<Mutex<Everything>>,
     changed: broadcast::Sender<Pool>,
+    clock: Arc<dyn Clock>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -48,7 +50,13 @@ impl MemoryStore {
     /// An empty store.
     #[must_use]
     pub fn new() -> Self {
-        Self { shared: Arc::default(), changed: broadcast::channel(64).0 }
+        Self::with_clock(Arc::new(SystemClock))
+    }
+
+    /// An empty store whose tokens jump by another wall clock, for simulations.
+    #[must_use]
+    pub fn with_clock(clock: Arc<dyn Clock>) -> Self {
+        Self { shared: Arc::default(), changed: broadcast::channel(64).0, clock }
     }
 
     /// What the store knows of sessions and leases now.
@@ -64,6 +72,12 @@ impl MemoryStore {
         let identity = everything.leases.identity();
         everything.leases = snapshot.0.clone();
         everything.leases.become_another(identity + 1);
+    }
+
+    /// Takes the store back to `snapshot` as a crash does that loses only what was never answered: nobody can have
+    /// noticed, so its identity stays.
+    pub fn lose_unanswered(&self, snapshot: &Snapshot) {
+        self.lock().leases = snapshot.0.clone();
     }
 
     /// Makes the store lose one session's record without a trace, as an eviction does.
@@ -184,7 +198,8 @@ impl LeaseStore for MemoryStore {
     }
 
     async fn thaw(&self, nonce: Nonce) -> Result<Thawed, StoreError> {
-        Ok(self.decide(None, |state| state.thaw(nonce)))
+        let token_base = clock::token_base(self.clock.wall_nanos());
+        Ok(self.decide(None, |state| state.thaw(nonce, token_base)))
     }
 
     async fn collect(&self, session: &MemberId) -> Result<(), StoreError> {

@@ -179,7 +179,7 @@ pub async fn tokens_jump_above_everything_forgotten<H: Harness>() {
     let store = harness.store();
     one.store = store.clone();
     let nonce = frozen(one.beat().await);
-    let base = clock::token_base();
+    let base = clock::token_base(clock::unix_nanos());
     assert_eq!(store.thaw(nonce).await.expect("the store answers"), Thawed::Thawed);
     let mut two = Member::join(&store, "two").await;
     let first = two.take("a").await;

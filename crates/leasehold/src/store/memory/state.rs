@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use crate::clock;
 use crate::lease::{BeatNumber, MemberId, Nonce, Pool, ResourceId, TOKEN_MAX, Term, Token};
+use crate::mistakes::{Mistake, made};
 use crate::store::{
     Acquired, Answer, Changed, Cursor, EndSilent, Era, Freed, LeaseRecord, Offer, OpenSession, Profile,
     Pulse, Reasserted, Release, Released, Revoked, SessionRecord, StoreError, Thawed, Wanted,
@@ -98,6 +98,10 @@ impl LeaseState {
     }
 
     fn freeze(&mut self) -> Nonce {
+        if made(Mistake::NoEra) {
+            self.era.recorded = self.era.live;
+            return self.era.nonce;
+        }
         self.past.push(self.era.nonce);
         self.era.nonce = Nonce::generate();
         self.era.recorded = self.era.live;
@@ -127,6 +131,11 @@ impl LeaseState {
     /// What every call of a session checks first: era, own record, nothing forgotten; then raises the beat.
     fn raise(&mut self, id: &MemberId, pulse: Pulse) -> Answer<()> {
         let belongs = self.belongs(pulse.era);
+        if made(Mistake::BeatsRevive)
+            && let Some(session) = self.sessions.get_mut(id)
+        {
+            session.ended = false;
+        }
         let nonce = self.era.nonce;
         let frozen = self.era.frozen;
         match self.sessions.get(id) {
@@ -137,7 +146,9 @@ impl LeaseState {
             None if frozen => return Answer::Frozen(nonce),
             None => return Answer::Gone,
             Some(_) if !belongs => return Answer::Gone,
-            Some(session) if session.beat < pulse.confirmed => return Answer::Frozen(self.freeze()),
+            Some(session) if session.beat < pulse.confirmed && !made(Mistake::NoEra) => {
+                return Answer::Frozen(self.freeze());
+            }
             Some(_) => {}
         }
         let step = self.step();
@@ -231,7 +242,7 @@ impl LeaseState {
         if self.era.frozen {
             return EndSilent::Frozen(self.era.nonce);
         }
-        if !belongs || session.beat != heard {
+        if !belongs || (session.beat != heard && !made(Mistake::VerdictWithoutCompare)) {
             return EndSilent::Alive(session.beat);
         }
         self.entomb(id);
@@ -264,7 +275,7 @@ impl LeaseState {
         let stored = self.leases.get(&key);
         if let Some(lease) = stored
             && let Some(holder) = &lease.holder
-            && !self.sessions.get(holder).is_some_and(|session| session.ended)
+            && !self.sessions.get(holder).map_or(made(Mistake::AbsentMeansFree), |session| session.ended)
         {
             return Ok(Acquired::Held { by: holder.clone(), token: lease.token });
         }
@@ -308,7 +319,8 @@ impl LeaseState {
     /// Who holds exactly this term.
     fn held(&self, pool: &Pool, term: &Term) -> Option<MemberId> {
         let lease = self.leases.get(&(pool.clone(), term.resource.clone()))?;
-        if lease.token == term.token { lease.holder.clone() } else { None }
+        let exact = lease.token == term.token || made(Mistake::ReleaseWithoutToken);
+        if exact { lease.holder.clone() } else { None }
     }
 
     fn clear(&mut self, pool: &Pool, resource: &ResourceId, offer: Option<Offer>) {
@@ -401,7 +413,8 @@ impl LeaseState {
         Reasserted::Kept
     }
 
-    pub(super) fn thaw(&mut self, nonce: Nonce) -> Thawed {
+    /// `token_base` is above every token that may have been forgotten.
+    pub(super) fn thaw(&mut self, nonce: Nonce, token_base: u64) -> Thawed {
         self.notice();
         if !self.era.frozen || self.era.nonce != nonce {
             return Thawed::Changed;
@@ -413,7 +426,9 @@ impl LeaseState {
                 session.changed = step;
             }
         }
-        self.era.token_base = self.era.token_base.max(clock::token_base());
+        if !made(Mistake::TokensGoOn) {
+            self.era.token_base = self.era.token_base.max(token_base);
+        }
         self.era.frozen = false;
         Thawed::Thawed
     }

@@ -102,7 +102,7 @@ impl First {
             nonce: Nonce::generate(),
             frozen,
             // Nobody alive holds what an earlier file gave out, but whoever was given it may have passed it on.
-            token_base: if before.is_some() { clock::token_base() } else { 0 },
+            token_base: if before.is_some() { clock::token_base(clock::unix_nanos()) } else { 0 },
             ttl_max_ms,
             seq: before.map_or(1, |before| before.seq + 1),
         }

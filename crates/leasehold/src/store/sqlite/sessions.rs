@@ -198,7 +198,7 @@ pub(super) fn thaw(txn: &mut Transaction<'_>, nonce: Nonce) -> Result<Thawed, St
     }
     let params = named_params! {":nonce": nonce_bits(nonce), ":seq": txn.step()};
     txn.run(include_str!("thaw.sql"), params)?;
-    txn.thaw(clock::token_base());
+    txn.thaw(clock::token_base(clock::unix_nanos()));
     Ok(Thawed::Thawed)
 }
 

@@ -1,0 +1,85 @@
+//! One run, from its seed to its history.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold::Pool;
+use leasehold::mistakes::{Mistake, put_back};
+use leasehold::participant::{OnUncertain, Settings};
+
+use crate::faults::Trouble;
+use crate::history::{History, What};
+use crate::machine::Machine;
+use crate::world::World;
+
+/// For how many TTLs things go wrong.
+const TROUBLE_TTLS: u32 = 12;
+/// How long a pool may take to come to rest once nothing goes wrong any more, beyond some TTLs.
+const REST_WITHIN: Duration = Duration::from_secs(120);
+const REST_TTLS: u32 = 40;
+/// For how many TTLs all must be well before it counts, because the last fault may still have its consequences.
+const WELL_TTLS: u32 = 2;
+/// For how many TTLs nothing may move after that.
+const IDLE_TTLS: u32 = 2;
+
+/// Runs one seed, with a known mistake put back if one is given.
+///
+/// # Panics
+/// The runtime cannot be built.
+#[must_use]
+pub fn run(seed: u64, mistake: Option<Mistake>) -> History {
+    put_back(mistake);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime");
+    let history = runtime.block_on(play(seed));
+    drop(runtime);
+    put_back(None);
+    history
+}
+
+async fn play(seed: u64) -> History {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let ttl = Duration::from_millis([1000, 1500, 2000, 3000, 5000][rng.usize(0..5)]);
+    let mut settings = Settings::with_ttl(ttl);
+    settings.on_uncertain = match rng.u32(0..4) {
+        0 => OnUncertain::Pause,
+        1 => OnUncertain::Stop,
+        _ => settings.on_uncertain,
+    };
+    let (count, resources) = (rng.usize(2..=4), World::resources(rng.usize(1..=8)));
+    let pool = Pool::new("simulated").expect("an id that is one");
+    let world = Arc::new(World::new(rng, settings, pool, resources));
+    let mut machines: Vec<Machine> = (0..count).map(|index| Machine::new(index, &world)).collect();
+    for machine in &mut machines {
+        machine.start(&world).await;
+        let pause = world.random(|rng| Duration::from_millis(rng.u64(0..500)));
+        world.time.sleep(pause).await;
+    }
+    Trouble::new(Arc::clone(&world)).reign(&mut machines, ttl * TROUBLE_TTLS).await;
+    world.mend(&mut machines, &world).await;
+    let amiss = come_to_rest(&world, count, ttl).await;
+    world.happened(What::Over(amiss));
+    History { ttl, events: world.take_events() }
+}
+
+/// Waits until the pool is as it should be, and then for a while; says what is amiss if it does not become so.
+async fn come_to_rest(world: &World, machines: usize, ttl: Duration) -> Option<String> {
+    let patience = world.time.now() + REST_WITHIN + ttl * REST_TTLS;
+    let mut well_since = None;
+    loop {
+        world.time.sleep(Duration::from_millis(100)).await;
+        let now = world.time.now();
+        match world.is_amiss(machines) {
+            None if now - *well_since.get_or_insert(now) >= ttl * WELL_TTLS => break,
+            None => {}
+            Some(amiss) if now > patience => return Some(amiss),
+            Some(_) => well_since = None,
+        }
+    }
+    world.happened(What::Converged);
+    world.time.sleep(ttl * IDLE_TTLS).await;
+    world.is_amiss(machines)
+}
