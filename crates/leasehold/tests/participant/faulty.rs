@@ -46,6 +46,11 @@ impl Faulty {
         self.state.lock().unwrap().faults.extend(calls.iter().map(|call| (*call, fault)));
     }
 
+    /// From now on every call is answered.
+    pub(crate) fn mend(&self) {
+        self.state.lock().unwrap().faults.clear();
+    }
+
     /// How often this call was made.
     pub(crate) fn calls(&self, call: &str) -> usize {
         self.state.lock().unwrap().calls.get(call).copied().unwrap_or(0)

@@ -7,8 +7,9 @@ use std::time::Duration;
 use leasehold::participant::{Lease, Running};
 use leasehold::store::memory::MemoryStore;
 use leasehold::store::{Cursor, LeaseStore, Store};
-use leasehold::{Participant, clock};
+use leasehold::{Participant, Term, clock};
 
+use crate::faulty::{Fault, Faulty};
 use crate::{PATIENCE, TTL, pool, until};
 
 /// Work that ends when the test says so, whatever it is told, and the leases it got.
@@ -89,5 +90,29 @@ async fn a_revoked_holder_that_does_not_stop_is_trusted_no_longer_than_a_ttl_tho
     let mut trust = member.trusted_until();
     let moved = trust.wait_for(|until| until.is_some_and(|until| until > end.after(TTL)));
     tokio::time::timeout(PATIENCE, moved).await.expect("trust moves on").unwrap();
+    member.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_revoked_lease_that_has_gone_back_bounds_nothing_any_more() {
+    let (memory, stubborn) = (MemoryStore::new(), Stubborn::default());
+    let store = Faulty::new(&memory);
+    stubborn.done.store(true, Ordering::SeqCst);
+    let member = stubborn.member(Arc::new(store.clone())).await;
+    let term: Term = stubborn.lease("a").await.term().unwrap().clone();
+    store.break_calls(&["release"], Fault::Fails);
+    let _ = memory.revoke(&pool(), &term).await.unwrap();
+    until(&member, "the work stops", |status| !status.held.contains_key(&term.resource)).await;
+    // Heartbeats still say that it is revoked, because it has not gone back.
+    let beat = beats(&memory).await;
+    while beats(&memory).await <= beat + 4 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    store.mend();
+    until(&member, "a new term", |status| status.held.get(&term.resource) > Some(&term.token)).await;
+    let end = clock::now().after(TTL * 2);
+    let mut trust = member.trusted_until();
+    let moved = trust.wait_for(|until| until.is_some_and(|until| until > end));
+    assert!(tokio::time::timeout(PATIENCE, moved).await.is_ok(), "trust stands still");
     member.leave().await;
 }
