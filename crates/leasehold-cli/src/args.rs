@@ -145,7 +145,7 @@ pub(crate) struct RunArgs {
     /// What is taken off the TTL for clocks that differ [default: a tenth of the TTL, at least 200ms]
     #[arg(long, env = "LEASEHOLD_MARGIN", value_parser = duration, allow_hyphen_values = true, value_name = "TIME")]
     pub(crate) margin: Option<Duration>,
-    /// How long a command gets between SIGTERM and SIGKILL [default: a quarter of the TTL, at most 10s]
+    /// How long a command gets between SIGTERM and SIGKILL [default: a sixth of the TTL, at most 10s]
     #[arg(long, env = "LEASEHOLD_GRACE", value_parser = duration, allow_hyphen_values = true, value_name = "TIME")]
     pub(crate) grace: Option<Duration>,
     /// How many handoffs may be in flight in the pool [default: 64]

@@ -4,6 +4,8 @@
 mod faulty;
 #[path = "participant/leaving.rs"]
 mod leaving;
+#[path = "participant/outage.rs"]
+mod outage;
 #[path = "participant/restless.rs"]
 mod restless;
 #[path = "participant/revoked.rs"]

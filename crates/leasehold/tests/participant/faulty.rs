@@ -16,6 +16,24 @@ use leasehold::store::{
 /// The calls that a pass reads with.
 pub(crate) const READS: [&str; 5] = ["sessions", "leases", "marks", "resources", "listing"];
 
+/// The calls that a member with nobody else around makes.
+pub(crate) const EVERYTHING: [&str; 14] = [
+    "sessions",
+    "leases",
+    "marks",
+    "resources",
+    "listing",
+    "open",
+    "beat",
+    "describe",
+    "acquire",
+    "release",
+    "close",
+    "publish",
+    "append",
+    "collect",
+];
+
 /// What is wrong with a call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Fault {

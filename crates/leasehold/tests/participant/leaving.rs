@@ -9,26 +9,9 @@ use leasehold::store::memory::MemoryStore;
 use leasehold::store::{Cursor, LeaseStore};
 use leasehold::{Participant, clock};
 
-use crate::faulty::{Fault, Faulty, READS};
+use crate::faulty::{EVERYTHING, Fault, Faulty, READS};
 use crate::witness::Witness;
 use crate::{PATIENCE, TTL, pool, until};
-
-/// Every call that leaving makes or waits for.
-const EVERYTHING: [&str; 13] = [
-    "sessions",
-    "leases",
-    "marks",
-    "resources",
-    "listing",
-    "beat",
-    "describe",
-    "release",
-    "close",
-    "acquire",
-    "append",
-    "collect",
-    "end_silent",
-];
 
 async fn leaves_with(calls: &[&'static str], fault: Fault) {
     let witness = Witness::default();
