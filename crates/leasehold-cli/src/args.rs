@@ -9,6 +9,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use leasehold::store::StoreUrl;
 use leasehold::{MemberName, Pool, ResourceId};
+#[cfg(target_os = "linux")]
 use leasehold_manager::Restart;
 
 use self::value::{duration, label};
@@ -147,7 +148,7 @@ pub(crate) struct RunArgs {
     /// What is taken off the TTL for clocks that differ [default: a tenth of the TTL, at least 200ms]
     #[arg(long, env = "LEASEHOLD_MARGIN", value_parser = duration, allow_hyphen_values = true, value_name = "TIME")]
     pub(crate) margin: Option<Duration>,
-    /// How long a command gets between SIGTERM and SIGKILL [default: a quarter of the TTL, at most 10s]
+    /// How long a command gets between SIGTERM and SIGKILL [default: a sixth of the TTL, at most 10s]
     #[arg(long, env = "LEASEHOLD_GRACE", value_parser = duration, allow_hyphen_values = true, value_name = "TIME")]
     pub(crate) grace: Option<Duration>,
     /// How many handoffs may be in flight in the pool [default: 64]
@@ -170,6 +171,7 @@ pub(crate) struct RunArgs {
     #[arg(long = "label", env = "LEASEHOLD_LABEL", value_parser = label, value_delimiter = ',', value_name = "KEY=VALUE")]
     pub(crate) labels: Vec<(String, String)>,
     /// Whether a command that ended is started again: always, on-failure or never
+    #[cfg(target_os = "linux")]
     #[arg(long, env = "LEASEHOLD_RESTART", default_value = "always", value_name = "WHEN")]
     pub(crate) restart: Restart,
     /// Leave when standard input ends, as the demo's members do

@@ -1,15 +1,24 @@
 //! The one binary, `leasehold`. See `leasehold --help`.
+//!
+//! What needs the supervisor is Linux only. Elsewhere its options are still known, to the help and to
+//! configuration files that serve several commands, but the command says that it cannot be had.
+
+#![cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only Linux reads the options of `run`"))]
 
 mod args;
+#[cfg(target_os = "linux")]
 mod check;
 mod config;
+#[cfg(target_os = "linux")]
 mod demo;
 mod failure;
 mod inspect;
+#[cfg(target_os = "linux")]
 mod log;
 mod manual;
 mod operate;
 mod print;
+#[cfg(target_os = "linux")]
 mod run;
 mod usage;
 mod verify;
@@ -25,6 +34,7 @@ use crate::failure::Failure;
 
 fn main() -> ExitCode {
     // Children and the deadman are this program under hidden names; they come before everything else.
+    #[cfg(target_os = "linux")]
     if let Some(code) = leasehold_manager::hidden_command(std::env::args_os()) {
         return code;
     }
@@ -55,12 +65,20 @@ fn main() -> ExitCode {
 
 fn dispatch(command: Command) -> Result<ExitCode, Failure> {
     match command {
+        #[cfg(target_os = "linux")]
         Command::Check(args) => check::check(&args),
+        #[cfg(target_os = "linux")]
+        Command::DemoWork { journal } => demo::work(&journal),
+        #[cfg(target_os = "linux")]
+        Command::Demo(args) => demo::demo(&args),
+        #[cfg(target_os = "linux")]
+        Command::Run(args) => runtime()?.block_on(run::run(*args)),
+        #[cfg(not(target_os = "linux"))]
+        Command::Check(_) | Command::DemoWork { .. } | Command::Demo(_) | Command::Run(_) => Err(
+            Failure::new(failure::code::SYSTEM, "this command is Linux only: children are run nowhere else"),
+        ),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man { directory } => manual::pages(&directory),
-        Command::DemoWork { journal } => demo::work(&journal),
-        Command::Demo(args) => demo::demo(&args),
-        Command::Run(args) => runtime()?.block_on(run::run(*args)),
         Command::Status(args) => runtime()?.block_on(inspect::status(args)),
         Command::Show(args) => runtime()?.block_on(inspect::show(args)),
         Command::Plan(args) => runtime()?.block_on(inspect::plan(args)),

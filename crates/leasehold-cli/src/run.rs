@@ -47,7 +47,12 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let participant = participant(&args, Arc::clone(&store), settings.clone())?;
     let participant = match source {
         Some(source) => participant.source(source),
-        None => participant,
+        None => {
+            tracing::info!(
+                "without --resources and --from, this member takes what programs declare in the store"
+            );
+            participant
+        }
     };
     let children = Arc::new(Children {
         supervisor: Arc::clone(&supervisor),

@@ -71,7 +71,7 @@ fn sentence(error: &clap::Error) -> String {
 }
 
 fn refused_value(option: &str, value: &str, error: &clap::Error) -> String {
-    let why = error.source().map(ToString::to_string).unwrap_or_default();
+    let why = plainly(error.source().map(ToString::to_string).unwrap_or_default());
     // A store's URL may hold a password, and what refuses it names as much of it as may be known.
     if option == "--store"
         || why.contains(value)
@@ -81,6 +81,20 @@ fn refused_value(option: &str, value: &str, error: &clap::Error) -> String {
         format!("{option}: {why}")
     } else {
         format!("{option} cannot be {}: {why}", shown(value))
+    }
+}
+
+/// What the standard library and clap say of numbers, as this program says things.
+fn plainly(why: String) -> String {
+    if let Some((value, range)) = why.split_once(" is not in ")
+        && let Some((first, last)) = range.split_once("..=")
+    {
+        return format!("{value} is not between {first} and {last}");
+    }
+    match why.as_str() {
+        "invalid digit found in string" => "give a whole number".to_owned(),
+        "number too large to fit in target type" => "it is too large".to_owned(),
+        _ => why,
     }
 }
 

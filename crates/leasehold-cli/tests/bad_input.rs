@@ -81,7 +81,9 @@ fn durations_that_are_none_or_do_not_fit_together_are_refused_with_the_knob_to_t
     with(&["--on-uncertain", "sometimes"], &["--on-uncertain", "use pause, continue or stop"]);
     with(&["--restart", "sometimes"], &["--restart", "use always, on-failure or never"]);
     with(&["--label", "blue"], &["--label", "key=value"]);
-    with(&["--capacity", "many"], &["--capacity", "\"many\""]);
+    with(&["--capacity", "many"], &["--capacity", "\"many\"", "give a whole number"]);
+    let events = ["events", "--store", "sqlite:x.db", "--pool", "jobs", "--limit", "0"];
+    refused(&place, &events, 2, &["--limit: 0 is not between 1 and 200000"]);
     with(&["--log", "lo=ud=ly"], &["--log", "is no filter"]);
     refused(&place, &["demo", "--ttl", "0s"], 2, &["the TTL is 0", "give one between"]);
 }

@@ -25,8 +25,10 @@ use crate::spec::Spec;
 use crate::stub;
 use crate::supervisor::RunError;
 
-/// How often to look whether the last processes of a killed group are gone.
-const LOOK: Duration = Duration::from_millis(3);
+/// How soon to look whether the last processes of a killed group are gone.
+const LOOK_MIN: Duration = Duration::from_millis(2);
+/// The longest wait between two looks: each may read all of `/proc`.
+const LOOK_MAX: Duration = Duration::from_millis(50);
 
 /// How a child ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -267,8 +269,10 @@ impl Life {
         let ran_for = clock::now().since(self.started);
         self.deadman.forget(self.group.id()).await;
         let how = how(self.group.reap(&mut self.leader));
+        let mut wait = LOOK_MIN;
         while !self.group.is_gone() {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(wait).await;
+            wait = (wait * 2).min(LOOK_MAX);
         }
         self.exit.send_replace(Some(Exit { how, ran_for, asked: self.asked }));
     }
@@ -283,7 +287,7 @@ impl Drop for Life {
 
 async fn next_child_signal(children: &mut unix::Signal) {
     if children.recv().await.is_none() {
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(LOOK_MIN).await;
     }
 }
 

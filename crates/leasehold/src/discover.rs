@@ -258,4 +258,26 @@ mod tests {
         let listing = DirectorySource(directory.path().to_owned()).list().await.unwrap();
         assert_eq!(listing.ids().iter().map(ResourceId::as_str).collect::<Vec<_>>(), ["cam-1", "cam-2"]);
     }
+
+    #[test]
+    fn a_listing_that_lacks_something_counts_only_if_the_next_look_shows_the_same() {
+        let listing = |text: &str| Listing::parse(text).unwrap();
+        let (sender, receiver) = watch::channel(Arc::new(listing("a\nb\nc\n")));
+        let mut follower = Follower { sender, shrunk: None, said: String::new() };
+        let mut look = |text: &str| {
+            let unreadable = || SourceError::Other("it was being written".to_owned());
+            follower.take(if text == "unreadable" { Err(unreadable()) } else { Ok(listing(text)) });
+            receiver.borrow().ids().iter().map(ResourceId::as_str).collect::<String>()
+        };
+        assert_eq!(look("a\n"), "abc", "half a file may have been read");
+        assert_eq!(look("a\nb\nc\n"), "abc", "and the other half was written");
+        assert_eq!(look("a\n"), "abc");
+        assert_eq!(look("a\nb\n"), "abc", "it is still being written");
+        assert_eq!(look("unreadable"), "abc");
+        assert_eq!(look("a\nb\n"), "abc", "two looks in a row");
+        assert_eq!(look("a\nb\n"), "ab");
+        assert_eq!(look("a\nb\nd\n"), "abd", "what is new counts at once");
+        assert_eq!(look("e\n"), "abd");
+        assert_eq!(look("e\n"), "e");
+    }
 }

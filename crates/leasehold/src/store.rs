@@ -22,7 +22,7 @@
 //! | `acquire` | era; own session alive; the lease is free, **or** its holder has a tombstone: only positive, final facts free a lease, a holder that is merely absent does not |
 //! | `release` | era; own session alive; holder is the caller and the token is the caller's |
 //! | `free_orphan` | era; holder and token unchanged; holder's session absent |
-//! | `reassert` | frozen under the same nonce; no tombstone; the stored token is lower, or the same and still the caller's |
+//! | `reassert` | frozen under the same nonce; no tombstone; the stored token is lower, or the same and still the caller's; a revocation stays |
 //! | `thaw` | frozen under the same nonce |
 //!
 //! What callers owe the store: every call carries a number that no earlier call of the session carried, a repeated
@@ -155,7 +155,8 @@ pub trait LeaseStore: fmt::Debug + Send + Sync + 'static {
     /// every token this store may have forgotten. The caller has heard `nonce` for a whole `ttl_max`.
     async fn thaw(&self, nonce: Nonce) -> Result<Thawed, StoreError>;
 
-    /// Clears the leases of a session that has a tombstone and forgets the tombstone.
+    /// Clears the leases of a session that has a tombstone and forgets the tombstone. A frozen store keeps it: it
+    /// is what refuses an ended session that would reassert.
     async fn collect(&self, session: &MemberId) -> Result<(), StoreError>;
 
     /// Who is there, ended ones included, and each one's beat. With a cursor, only what changed since.

@@ -1,5 +1,15 @@
 //! The participant on the reference store, judged by what the work itself saw.
 
+#[path = "participant/faulty.rs"]
+mod faulty;
+#[path = "participant/leaving.rs"]
+mod leaving;
+#[path = "participant/outage.rs"]
+mod outage;
+#[path = "participant/restless.rs"]
+mod restless;
+#[path = "participant/revoked.rs"]
+mod revoked;
 mod witness;
 
 use std::collections::BTreeMap;

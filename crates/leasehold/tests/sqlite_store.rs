@@ -165,6 +165,36 @@ async fn an_older_copy_in_its_place_is_frozen_once_for_every_handle() {
     assert_eq!(era_of(&open(&file.path()).await).await.nonce, era.nonce, "for a third one too");
 }
 
+#[derive(Debug, PartialEq)]
+enum First {
+    WhoWasThere,
+    ANewcomer,
+    ANewcomerAfterEverybodyLeft,
+}
+
+#[tokio::test]
+async fn who_thaws_waits_for_the_longest_ttl_that_anybody_remembers() {
+    for first in [First::WhoWasThere, First::ANewcomer, First::ANewcomerAfterEverybodyLeft] {
+        let file = File::new();
+        let store = open(&file.path()).await;
+        let short = Member::join(&store, "short").await;
+        file.copy();
+        let mut long = session("long");
+        long.ttl *= 3;
+        let opened = store.open(&long).await.expect("the store answers");
+        assert!(matches!(opened, Answer::Done(_)), "{opened:?}");
+        let there = (first != First::ANewcomerAfterEverybodyLeft).then_some((store, short));
+        file.put_copy_back();
+        let reader = match (&first, &there) {
+            (First::WhoWasThere, Some((store, _))) => Arc::clone(store),
+            _ => open(&file.path()).await,
+        };
+        let era = era_of(&reader).await;
+        assert!(era.frozen, "{first:?}");
+        assert_eq!(era.ttl_max, long.ttl, "{first:?}: the copy knows nothing of it");
+    }
+}
+
 #[tokio::test]
 async fn a_copy_opened_elsewhere_is_frozen() {
     let file = File::new();

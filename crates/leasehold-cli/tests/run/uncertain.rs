@@ -1,5 +1,9 @@
 //! What happens to children while the store does not answer: here because somebody holds its write lock.
 
+use std::time::Duration;
+
+use leasehold::clock;
+use nix::sys::signal::Signal;
 use rusqlite::Connection;
 
 use crate::support::{Member, Place, runs, state_of, wait_for, wait_until};
@@ -76,6 +80,32 @@ fn a_paused_child_is_ended_before_trust_ends_and_told_so() {
     let (_, later) = wait_for("another child runs", || newest(&place).filter(|(other, _)| *other != pid));
     assert!(later > token);
     member.leave();
+}
+
+#[test]
+fn a_supervisor_that_slept_longer_than_its_ttl_recovers_by_itself_and_does_not_spin() {
+    let place = Place::new();
+    let path = place.path("starts").display().to_string();
+    let ttl = Duration::from_millis(1500);
+    let options = ["--resources", "a", "--ttl", "1500ms", "--on-uncertain", "pause"];
+    let member = place.run("anna", &options, &["sh", "-c", SCRIPT, &path]);
+    let (pid, token) = wait_for("the child runs", || newest(&place));
+    let slept = clock::now();
+    member.signal(Signal::SIGSTOP);
+    wait_until("the deadman ends the child", || !runs(pid));
+    wait_until("a TTL and more has passed", || clock::now() > slept.after(ttl * 3 / 2));
+
+    let (woke, cpu) = (clock::now(), member.cpu());
+    member.signal(Signal::SIGCONT);
+    let (other, later) = wait_for("another child runs", || newest(&place).filter(|(other, _)| *other != pid));
+    assert!(later > token);
+    wait_until("it has held its lease for more than a TTL", || clock::now() > woke.after(ttl * 2));
+    let (spent, passed) = (member.cpu() - cpu, clock::now().since(woke));
+    assert!(spent < passed / 2, "{spent:?} of processor time in {passed:?}");
+    assert!(matches!(state_of(other), Some('S' | 'R')), "the child is not paused");
+    assert_eq!(newest(&place), Some((other, later)), "and it is the only one");
+    member.leave();
+    assert!(!runs(other));
 }
 
 #[test]

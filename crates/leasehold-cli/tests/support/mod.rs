@@ -215,6 +215,15 @@ impl Member {
         kill(pid, signal).expect("a process to signal");
     }
 
+    /// How much processor time it has used, without its children.
+    pub fn cpu(&self) -> Duration {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).expect("a process");
+        let fields: Vec<&str> = stat.rsplit_once(')').expect("a name").1.split_whitespace().collect();
+        // In user and in kernel mode, in hundredths of a second.
+        let ticks = fields[11..13].iter().map(|field| field.parse::<u64>().expect("a number")).sum::<u64>();
+        Duration::from_millis(ticks * 10)
+    }
+
     pub fn wait(&mut self) -> ExitStatus {
         wait_for("the member ends", || self.child.try_wait().expect("a child"))
     }

@@ -67,7 +67,7 @@ pub(crate) struct Deadman {
 impl Deadman {
     /// Starts a deadman and the task that talks to it.
     pub(crate) async fn start(spawner: Spawner, program: Program) -> Result<Self, DeadmanError> {
-        let wire = Wire::open(&spawner, &program, &[]).await?;
+        let wire = Wire::open(&spawner, &program).await?;
         let (calls, queue) = mpsc::unbounded_channel();
         let (until, newest) = watch::channel(None);
         let (publish, standing) = watch::channel(Standing::Watching { pid: wire.pid() });
@@ -239,10 +239,9 @@ impl Talk {
 
     /// A new deadman that knows all that the old one was told, answered or not.
     async fn replace(&mut self) -> io::Result<Wire> {
-        let lines = self.told.lines();
         let mut attempt = 1;
         let wire = loop {
-            match Wire::open(&self.spawner, &self.program, &lines).await {
+            match self.successor().await {
                 Ok(wire) => break wire,
                 Err(error) if attempt == ATTEMPTS_MAX => return Err(error),
                 Err(error) => tracing::warn!(%error, attempt, "a new deadman did not come up"),
@@ -253,6 +252,22 @@ impl Talk {
             let _ = heard.send(());
         }
         Ok(wire)
+    }
+
+    async fn successor(&mut self) -> io::Result<Wire> {
+        let mut wire = Wire::open(&self.spawner, &self.program).await?;
+        // Processes take a moment to start. The deadline is looked at after that and told before the groups: one
+        // that has passed meanwhile would kill them.
+        if let Some(until) = *self.newest.borrow_and_update() {
+            self.told.hear(Line::Until(until));
+        }
+        match wire.introduce(&self.told.lines()).await {
+            Ok(()) => Ok(wire),
+            Err(error) => {
+                wire.discard().await;
+                Err(error)
+            }
+        }
     }
 
     /// Dropping the queue makes every later call fail, and with it every later `run`.

@@ -1,5 +1,6 @@
 //! The deadman under a supervisor that is well, and what happens without one.
 
+use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use leasehold::clock;
@@ -7,8 +8,8 @@ use leasehold_manager::{How, Program, RunError, Spec};
 use nix::sys::signal::Signal;
 
 use crate::support::{
-    lines, members, program, runs, send, shell, supervisor, supervisor_from, supervisor_without_deadline,
-    wait_for_async,
+    lines, members, program, runs, secs, send, shell, supervisor, supervisor_from,
+    supervisor_without_deadline, wait_for_async,
 };
 
 const LOOP: &str = "trap '' TERM; echo ready >>$0; while :; do sleep 0.01; done";
@@ -63,6 +64,38 @@ async fn a_killed_deadman_is_replaced() {
 #[tokio::test]
 async fn a_frozen_deadman_is_replaced() {
     a_successor_keeps_the_deadline_after(Signal::SIGSTOP).await;
+}
+
+#[tokio::test]
+async fn a_successor_that_comes_up_slowly_begins_with_the_newest_deadline() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| dir.path().join(name);
+    let (script, slow, begun, go) = (at("program"), at("slow"), at("begun"), at("go"));
+    let wait = format!(
+        "#!/bin/sh\nif [ -e {slow:?} ]; then echo >>{begun:?}; until [ -e {go:?} ]; do sleep 0.01; done; fi\n"
+    );
+    std::fs::write(&script, format!("{wait}exec {:?} \"$@\"\n", program())).expect("a script");
+    std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).expect("a mode");
+
+    let (supervisor, _, _) = supervisor_without_deadline(Program::at(&script)).await;
+    let first_end = clock::now().after(Duration::from_millis(900));
+    supervisor.extend(first_end, first_end);
+    let said = at("said");
+    let child =
+        supervisor.run(shell("while :; do echo >>$0; sleep 0.01; done", &said)).await.expect("a child");
+    wait_for_async("the child runs", || said.exists().then_some(())).await;
+    std::fs::write(&slow, "").expect("a file");
+    let first = supervisor.deadman_pid().expect("a deadman");
+    send(first, Signal::SIGKILL);
+    wait_for_async("another deadman is being started", || begun.exists().then_some(())).await;
+    supervisor.extend(secs(60), secs(60));
+    wait_for_async("the first deadline has passed", || (clock::now() > first_end).then_some(())).await;
+    std::fs::write(&go, "").expect("a file");
+
+    wait_for_async("another deadman", || supervisor.deadman_pid().filter(|pid| *pid != first)).await;
+    let before = lines(&said).len();
+    wait_for_async("the child goes on", || (lines(&said).len() > before + 20).then_some(())).await;
+    assert_eq!(child.stop(secs(5)).await.how, How::Signal(15));
 }
 
 #[tokio::test]

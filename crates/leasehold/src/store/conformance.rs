@@ -110,6 +110,7 @@ macro_rules! conformance {
                 a_store_that_was_rolled_back_is_frozen_for_writers
                 a_store_that_was_rolled_back_is_frozen_for_readers
                 while_frozen_nothing_is_granted_or_ended
+                a_call_of_an_old_era_is_answered_frozen_while_frozen
                 a_holders_own_word_counts_while_frozen
                 a_past_era_is_over
                 a_newcomer_after_a_flush_gets_nothing
@@ -120,6 +121,8 @@ macro_rules! conformance {
                 reasserting_brings_back_what_was_forgotten
                 reasserting_again_changes_nothing
                 a_term_is_lost_to_a_newer_one_or_to_another_holder
+                a_term_that_the_store_knows_to_be_free_is_lost
+                a_revocation_survives_a_reassertion
                 reasserting_under_another_nonce_does_nothing
                 a_tombstone_cannot_reassert
                 thawing_ends_who_did_not_reassert

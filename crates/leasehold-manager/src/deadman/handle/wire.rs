@@ -26,8 +26,8 @@ pub(super) struct Wire {
 }
 
 impl Wire {
-    /// Starts a deadman and returns when it has heard all `lines`.
-    pub(super) async fn open(spawner: &Spawner, program: &Program, lines: &[Line]) -> io::Result<Self> {
+    /// Starts a deadman and returns when it listens.
+    pub(super) async fn open(spawner: &Spawner, program: &Program) -> io::Result<Self> {
         let mut command = program.command(DEADMAN);
         withhold_secrets(&mut command);
         // It should not keep a directory from being unmounted.
@@ -44,7 +44,9 @@ impl Wire {
             }
         };
         let mut wire = Self { process, input, answers: BufReader::new(output).lines() };
-        match wire.introduce(lines).await {
+        // A deadline that has passed changes nothing, and its answer shows that this is a deadman.
+        let greeting = Line::Until(Deadline { term_at: Moment(0), kill_at: Moment(0) });
+        match wire.introduce(&[greeting]).await {
             Ok(()) => Ok(wire),
             Err(error) => {
                 wire.discard().await;
@@ -53,10 +55,9 @@ impl Wire {
         }
     }
 
-    async fn introduce(&mut self, lines: &[Line]) -> io::Result<()> {
-        // A deadline that has passed changes nothing, and its answer shows that this is a deadman.
-        let greeting = Line::Until(Deadline { term_at: Moment(0), kill_at: Moment(0) });
-        for some in [greeting].chunks(1).chain(lines.chunks(UNANSWERED_MAX)) {
+    /// Returns when the deadman has heard all `lines`. An error means that it is of no use.
+    pub(super) async fn introduce(&mut self, lines: &[Line]) -> io::Result<()> {
+        for some in lines.chunks(UNANSWERED_MAX) {
             self.say(some).await?;
             for _ in some {
                 timeout(SILENCE_MAX, self.answer()).await??;

@@ -154,6 +154,30 @@ pub async fn while_frozen_nothing_is_granted_or_ended<H: Harness>() {
     assert_eq!(two.acquire(&["c"]).await, Answer::Frozen(nonce), "and is granted nothing all the same");
 }
 
+/// What was sent before a freeze and arrives after its sender has reasserted says nothing: trust that it would
+/// confirm was counted in an era that is over.
+pub async fn a_call_of_an_old_era_is_answered_frozen_while_frozen<H: Harness>() {
+    let harness = H::fresh().await;
+    let store = harness.store();
+    let mut one = Member::join(&store, "one").await;
+    let held = one.take("a").await;
+    let old = one.era;
+    let nonce = freeze(&store).await;
+    assert_eq!(one.reassert(nonce, std::slice::from_ref(&held)).await, Answer::Done(vec![Reasserted::Kept]));
+    let before = (all_sessions(&store, &pool("work")).await, all_leases(&store, &pool("work")).await);
+
+    one.era = old;
+    assert_eq!(one.beat().await, Answer::Frozen(nonce), "beat");
+    assert_eq!(one.acquire(&["b"]).await, Answer::Frozen(nonce), "acquire");
+    let release = [Release { term: held, offer: None }];
+    assert_eq!(one.release(&release).await, Answer::Frozen(nonce), "release");
+    let pulse = one.pulse();
+    let described = store.describe(one.id(), pulse, &profile("new")).await.expect("the store answers");
+    assert_eq!(described, Answer::Frozen(nonce), "describe");
+    let after = (all_sessions(&store, &pool("work")).await, all_leases(&store, &pool("work")).await);
+    assert_eq!(before, after, "nothing changed, no beat was raised");
+}
+
 /// A holder may always let go: by closing at once, of single terms once it has reasserted.
 pub async fn a_holders_own_word_counts_while_frozen<H: Harness>() {
     let harness = H::fresh().await;

@@ -5,7 +5,7 @@ use super::member::{all_leases, all_sessions, freeze, lease, session_of};
 use super::{Harness, Member, pool, term};
 use crate::clock;
 use crate::lease::{BeatNumber, Nonce};
-use crate::store::{Acquired, Answer, Pulse, Reasserted, Released, Thawed};
+use crate::store::{Acquired, Answer, Freed, Pulse, Reasserted, Released, Revoked, Thawed};
 
 /// Holders whose trust is unbroken say what they hold.
 pub async fn reasserting_brings_back_what_was_forgotten<H: Harness>() {
@@ -73,6 +73,35 @@ pub async fn a_term_is_lost_to_a_newer_one_or_to_another_holder<H: Harness>() {
     assert_eq!(lease(&store, "c").await.token.0, 10);
 }
 
+/// What was given back may be on its way to another; that its token has not been given out again proves nothing.
+pub async fn a_term_that_the_store_knows_to_be_free_is_lost<H: Harness>() {
+    let harness = H::fresh().await;
+    let store = harness.store();
+    let mut one = Member::join(&store, "one").await;
+    let freed = one.take("a").await;
+    assert_eq!(one.give_back(&freed).await, Released::Freed);
+    let nonce = freeze(&store).await;
+    assert_eq!(one.reassert(nonce, std::slice::from_ref(&freed)).await, Answer::Done(vec![Reasserted::Lost]));
+    assert_eq!(lease(&store, "a").await.holder, None, "it stays free");
+    assert_eq!(store.thaw(nonce).await.expect("the store answers"), Thawed::Thawed);
+    assert!(one.take("a").await.token > freed.token);
+}
+
+/// Whoever revoked a term waits for its holder's TTL, not for a word from the holder.
+pub async fn a_revocation_survives_a_reassertion<H: Harness>() {
+    let harness = H::fresh().await;
+    let store = harness.store();
+    let mut one = Member::join(&store, "one").await;
+    let held = one.take("a").await;
+    assert_eq!(store.revoke(&pool("work"), &held).await.expect("the store answers"), Revoked::Marked);
+    let nonce = freeze(&store).await;
+    assert_eq!(one.reassert(nonce, std::slice::from_ref(&held)).await, Answer::Done(vec![Reasserted::Kept]));
+    assert_eq!(one.beat().await, Answer::Done(vec![held.clone()]), "it is still revoked");
+    assert_eq!(store.thaw(nonce).await.expect("the store answers"), Thawed::Thawed);
+    let freed = store.free_revoked(&pool("work"), &held, nonce).await.expect("the store answers");
+    assert_eq!(freed, Freed::Freed);
+}
+
 /// A reassertion that comes late must not reach into another freeze, or into a live store.
 pub async fn reasserting_under_another_nonce_does_nothing<H: Harness>() {
     let harness = H::fresh().await;
@@ -96,7 +125,9 @@ pub async fn a_tombstone_cannot_reassert<H: Harness>() {
     let held = one.take("a").await;
     one.close().await;
     let nonce = freeze(&store).await;
-    assert_eq!(one.reassert(nonce, &[held]).await, Answer::Gone);
+    assert_eq!(one.reassert(nonce, std::slice::from_ref(&held)).await, Answer::Gone);
+    store.collect(one.id()).await.expect("the store answers");
+    assert_eq!(one.reassert(nonce, &[held]).await, Answer::Gone, "tombstones are kept while it is frozen");
     assert!(session_of(&store, one.id()).await.ended);
 }
 

@@ -398,18 +398,18 @@ impl LeaseState {
 
     fn reassert_term(&mut self, open: &OpenSession, term: &Term) -> Reasserted {
         let key = (open.pool.clone(), term.resource.clone());
+        let mut revoked = false;
         if let Some(lease) = self.leases.get(&key) {
             let mine = lease.holder.as_ref() == Some(&open.id);
             if lease.token > term.token || (lease.token == term.token && !mine) {
                 return Reasserted::Lost;
             }
+            revoked = lease.revoked && lease.token == term.token;
         }
         let changed = self.step();
         let holder = Some(open.id.clone());
-        self.leases.insert(
-            key,
-            Lease { token: term.token, holder, ttl: open.ttl, revoked: false, offer: None, changed },
-        );
+        self.leases
+            .insert(key, Lease { token: term.token, holder, ttl: open.ttl, revoked, offer: None, changed });
         Reasserted::Kept
     }
 
@@ -433,8 +433,10 @@ impl LeaseState {
         Thawed::Thawed
     }
 
+    /// A tombstone is kept while the store is frozen: it is what refuses an ended session that would reassert.
     pub(super) fn collect(&mut self, id: &MemberId) {
-        if !self.sessions.get(id).is_some_and(|session| session.ended) {
+        self.notice();
+        if self.era.frozen || !self.sessions.get(id).is_some_and(|session| session.ended) {
             return;
         }
         let step = self.step();
