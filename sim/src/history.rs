@@ -119,11 +119,9 @@ fn write_entry(f: &mut fmt::Formatter<'_>, entry: &Entry) -> fmt::Result {
     if let Some(reason) = entry.reason {
         write!(f, " ({reason})")?;
     }
-    for text in [entry.other.as_ref().map(MemberId::as_str), entry.error.as_deref(), entry.detail.as_deref()]
-    {
-        if let Some(text) = text {
-            write!(f, " [{text}]")?;
-        }
+    let texts = [entry.other.as_ref().map(MemberId::as_str), entry.error.as_deref(), entry.detail.as_deref()];
+    for text in texts.into_iter().flatten() {
+        write!(f, " [{text}]")?;
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! The real participant and the real plan under virtual time, with seeded faults.
 //!
-//! A run is a pure function of its seed. Members live on machines whose clocks start anywhere and run at different
+//! A run is a pure function of its seed, if this is built from the directory `sim` (see its `.cargo/config.toml`). Members live on machines whose clocks start anywhere and run at different
 //! rates; they reach the store over a network that delays, loses, repeats and cuts; machines crash, processes are
 //! stopped, the store goes down, crashes and falls back on what it knew before. [`history`] is what somebody saw who
 //! sees everything. Each of [`invariants`] judges it.
@@ -15,6 +15,7 @@ pub mod invariants;
 mod machine;
 mod network;
 mod run;
+pub mod search;
 mod store;
 mod time;
 mod work;

@@ -29,11 +29,10 @@ const IDLE_TTLS: u32 = 1;
 #[must_use]
 pub fn run(seed: u64, mistake: Option<Mistake>) -> History {
     put_back(mistake);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .expect("a runtime");
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    #[cfg(tokio_unstable)]
+    runtime.rng_seed(tokio::runtime::RngSeed::from_bytes(&seed.to_le_bytes()));
+    let runtime = runtime.enable_time().start_paused(true).build().expect("a runtime");
     let history = runtime.block_on(play(seed));
     drop(runtime);
     put_back(None);

@@ -328,8 +328,8 @@ impl Running {
         self.status.clone()
     }
 
-    /// The end of trust if nothing more is heard from the store; moves with every confirmed call. For whoever
-    /// watches over work that goes on by itself.
+    /// The end of trust if nothing more is heard from the store; moves with every confirmed heartbeat, and not beyond
+    /// the trust in a revoked term whose work goes on. For whoever watches over work that goes on by itself.
     #[must_use]
     pub fn trusted_until(&self) -> watch::Receiver<Option<Moment>> {
         self.trust.clone()

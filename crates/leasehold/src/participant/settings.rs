@@ -13,7 +13,8 @@ pub const TTL_MAX: Duration = Duration::from_secs(3600);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnUncertain {
-    /// Work pauses at once and resumes when a heartbeat is confirmed.
+    /// The session is kept. Work looks at [`Lease::state`](super::Lease::state) itself and rests while that is
+    /// [`Uncertain`](super::State::Uncertain); `leasehold run` stops and resumes its children.
     Pause,
     /// Work goes on for at most this long, and never beyond trust.
     Continue(Duration),
