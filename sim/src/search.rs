@@ -37,7 +37,7 @@ pub fn first_failure(
                 return;
             }
             let done = seed - seeds.start;
-            if done > 0 && done % 10_000 == 0 {
+            if done > 0 && done.is_multiple_of(10_000) {
                 progress(done);
             }
             if let Some((invariant, how)) = invariants::first_broken(&run(seed, mistake)) {
