@@ -29,6 +29,8 @@ enum Fault {
     Outage,
     /// The store fails over to a replica that lags.
     Failover,
+    /// The store falls back to before a machine was cut off, as that machine returns.
+    FallBackToOne,
     /// The store crashes and loses what it has not answered.
     CrashOfTheStore,
     Storm,
@@ -39,7 +41,7 @@ enum Fault {
     Drain,
 }
 
-const FAULTS: [Fault; 13] = [
+const FAULTS: [Fault; 14] = [
     Fault::Crash,
     Fault::Pause,
     Fault::Leave,
@@ -47,6 +49,7 @@ const FAULTS: [Fault; 13] = [
     Fault::Fading,
     Fault::Outage,
     Fault::Failover,
+    Fault::FallBackToOne,
     Fault::CrashOfTheStore,
     Fault::Storm,
     Fault::WallClock,
@@ -133,7 +136,8 @@ impl Trouble {
             Fault::CutOff => self.cut_off(machine.index()),
             Fault::Fading => self.fade(machine.index()).await,
             Fault::Outage => self.outage(self.while_of(2.0)),
-            Fault::Failover => self.fail_over().await,
+            Fault::Failover => self.fail_over(),
+            Fault::FallBackToOne => self.fall_back_to(machine.index()).await,
             Fault::CrashOfTheStore => self.crash_the_store(),
             Fault::Storm => self.storm(machine.index()),
             Fault::WallClock => {
@@ -183,18 +187,19 @@ impl Trouble {
             1 => (false, true),
             _ => (true, true),
         });
-        self.world.network(|network| {
-            network.deaf_store.extend(requests.then_some(index));
-            network.deaf_machine.extend(answers.then_some(index));
-        });
+        self.world.network(|network| network.cut(index, requests, answers));
         self.world.happened(What::CutOff(index));
-        self.later(self.while_of(2.5), move |world| {
-            world.network(|network| {
-                network.deaf_store.remove(&index);
-                network.deaf_machine.remove(&index);
-            });
-            world.happened(What::Reconnected(index));
-        });
+        self.later(self.while_of(2.5), move |world| world.reconnect(index));
+    }
+
+    async fn fall_back_to(&self, index: usize) {
+        let before = self.world.store.snapshot();
+        self.world.network(|network| network.cut(index, true, true));
+        self.world.happened(What::CutOff(index));
+        let away = self.world.random(|rng| self.world.settings.ttl.mul_f64(1.0 + rng.f64()));
+        self.world.time.sleep(away).await;
+        self.fall_back(&before);
+        self.world.reconnect(index);
     }
 
     fn outage(&self, span: Duration) {
@@ -206,20 +211,23 @@ impl Trouble {
         });
     }
 
-    async fn fail_over(&self) {
+    fn fail_over(&self) {
         self.outage(self.while_of(0.5));
         let remembered = {
             let past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
             let back = self.world.random(|rng| rng.usize(0..past.len().max(1)));
-            past.get(past.len().saturating_sub(back + 1)).cloned().map(|snapshot| (back, snapshot))
+            past.get(past.len().saturating_sub(back + 1)).cloned()
         };
-        if let Some((back, snapshot)) = remembered {
-            self.world.network(|network| network.crashes += 1);
-            self.world.store.restore(&snapshot);
-            self.world.forget_the_dead();
-            let lost = REMEMBER_EVERY * u32::try_from(back).unwrap_or(u32::MAX);
-            self.world.fault(format!("the store fails over and forgets at least {lost:?}"));
+        if let Some(snapshot) = remembered {
+            self.fall_back(&snapshot);
         }
+    }
+
+    fn fall_back(&self, snapshot: &Snapshot) {
+        self.world.network(|network| network.crashes += 1);
+        self.world.store.restore(snapshot);
+        self.world.forget_the_dead();
+        self.world.fault("the store fails over and forgets");
     }
 
     fn crash_the_store(&self) {
@@ -313,6 +321,11 @@ impl World {
             let _ = self.store.set_mark(&self.pool, MarkKind::Drain, name, value, version).await;
             self.fault(format!("{name} is {}", if drained { "drained" } else { "no longer drained" }));
         }
+    }
+
+    fn reconnect(&self, machine: usize) {
+        self.network(|network| network.reconnect(machine));
+        self.happened(What::Reconnected(machine));
     }
 
     /// Everything that can be mended is.

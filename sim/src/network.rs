@@ -129,6 +129,17 @@ impl Network {
 }
 
 impl Network {
+    /// Cuts a machine's way to the store, or the way back, or both.
+    pub(crate) fn cut(&mut self, machine: usize, requests: bool, answers: bool) {
+        self.deaf_store.extend(requests.then_some(machine));
+        self.deaf_machine.extend(answers.then_some(machine));
+    }
+
+    pub(crate) fn reconnect(&mut self, machine: usize) {
+        self.deaf_store.remove(&machine);
+        self.deaf_machine.remove(&machine);
+    }
+
     /// Whether a request of this machine reaches the store.
     pub(crate) fn hears(&self, machine: usize) -> bool {
         !self.store_down && !self.deaf_store.contains(&machine)

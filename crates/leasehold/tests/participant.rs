@@ -40,11 +40,21 @@ fn log() {
 }
 
 async fn member(store: &MemoryStore, witness: &Witness, name: &str, resources: usize) -> Running {
+    member_for(TTL, store, witness, name, resources).await
+}
+
+async fn member_for(
+    ttl: Duration,
+    store: &MemoryStore,
+    witness: &Witness,
+    name: &str,
+    resources: usize,
+) -> Running {
     log();
     Participant::join(Arc::new(store.clone()), pool())
         .name(name)
         .unwrap()
-        .ttl(TTL)
+        .ttl(ttl)
         .resources(ids(resources))
         .unwrap()
         .start(witness.work(name))
@@ -77,13 +87,16 @@ async fn until_shared(members: &[&Running], counts: &[usize]) {
 #[tokio::test(flavor = "multi_thread")]
 async fn members_share_evenly_and_a_newcomer_gets_exactly_its_share() {
     let (store, witness) = (MemoryStore::new(), Witness::default());
-    let one = member(&store, &witness, "one", 9).await;
+    // So long that no machine is too busy for a heartbeat: that would move work, too.
+    let calm = Duration::from_secs(12);
+    let member = |name| member_for(calm, &store, &witness, name, 9);
+    let one = member("one").await;
     until(&one, "owning all nine", |status| status.held.len() == 9).await;
-    let two = member(&store, &witness, "two", 9).await;
-    let three = member(&store, &witness, "three", 9).await;
+    let two = member("two").await;
+    let three = member("three").await;
     until_shared(&[&one, &two, &three], &[3, 3, 3]).await;
     let before = witness.stretches().len();
-    let four = member(&store, &witness, "four", 9).await;
+    let four = member("four").await;
     until_shared(&[&one, &two, &three, &four], &[2, 2, 2, 3]).await;
     tokio::time::sleep(TTL).await;
     until_shared(&[&one, &two, &three, &four], &[2, 2, 2, 3]).await;
