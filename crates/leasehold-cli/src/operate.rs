@@ -56,7 +56,7 @@ pub(crate) async fn pin(args: PinArgs) -> Result<ExitCode, Failure> {
 }
 
 pub(crate) async fn pause(args: PauseArgs) -> Result<ExitCode, Failure> {
-    let what = if args.undo { "is shared out again" } else { "is held by nobody" };
+    let what = if args.undo { "is shared out again" } else { "is given to nobody" };
     let sentence = format!("{} {what}", args.resource);
     set(&args.pool, MarkKind::Pause, args.resource.as_str(), (!args.undo).then_some(""), &sentence).await
 }

@@ -106,7 +106,7 @@ fn a_mark_on_what_is_not_there_says_so_and_waits() {
         assert!(said.ends_with("note: no member nobody is there now; the mark waits for it\n"), "{said}");
     }
     let said = place.told(&["pause", "--pool", "jobs", "zz"]);
-    assert_eq!(said, "zz is held by nobody\nnote: no resource zz is there now; the mark waits for it\n");
+    assert_eq!(said, "zz is given to nobody\nnote: no resource zz is there now; the mark waits for it\n");
     let nobody = place.member("nobody", &["--resources", "b", "--ttl", "3s"]);
     wait_until("the mark is in force", || place.told(&["status"]).contains("drained, cordoned"));
     assert_eq!(held(&place, "nobody"), 0);

@@ -76,6 +76,16 @@ pub(super) struct Remembered {
 }
 
 impl Remembered {
+    /// The same, or as far as `other` had come in the same era.
+    pub(super) fn at_least(self, other: Option<Self>) -> Self {
+        let other = other.filter(|other| other.nonce == self.nonce).unwrap_or(self);
+        Self {
+            nonce: self.nonce,
+            seq: self.seq.max(other.seq),
+            ttl_max_ms: self.ttl_max_ms.max(other.ttl_max_ms),
+        }
+    }
+
     pub(super) fn of(era: &EraRow) -> Self {
         Self { nonce: era.nonce, seq: era.seq, ttl_max_ms: era.ttl_max_ms }
     }

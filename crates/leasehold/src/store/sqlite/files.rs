@@ -181,6 +181,9 @@ impl Presence {
         reached: Option<&Remembered>,
     ) -> Result<(), Failure> {
         use std::io::{Seek, SeekFrom, Write};
+        // Another process may have come further and have written so first.
+        let last = self.recorded().filter(|last| last.identity == *present).and_then(|last| last.reached);
+        let reached = reached.map(|mine| mine.at_least(last));
         let reached = reached.map(|mine| format!(" {} {} {}", mine.nonce.0, mine.ttl_max_ms, mine.seq));
         let line = format!("{}{}", present.as_str(), reached.unwrap_or_default());
         // Always as long as before: on a full disk it is overwritten in place.
@@ -238,5 +241,29 @@ pub(super) fn resolve(path: &Path) -> Result<PathBuf, Failure> {
             Ok(directory.join(path.file_name().unwrap_or_default()))
         }
         Err(error) => Err(Failure::of_io(path, &error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_that_comes_late_takes_nothing_back() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("work.db");
+        std::fs::write(&path, "").unwrap();
+        let identity = Identity::of(&path).unwrap().unwrap();
+        let ahead = Presence::announce(&path).unwrap();
+        ahead.settle();
+        let behind = Presence::announce(&path).unwrap();
+        let reached = |nonce, seq, ttl_max_ms| Remembered { nonce: Nonce(nonce), seq, ttl_max_ms };
+        let record = |by: &Presence, what| by.record(&path, &identity, Some(&what)).unwrap();
+        let read = || ahead.recorded().unwrap().reached.map(|r| (r.nonce.0, r.seq, r.ttl_max_ms)).unwrap();
+        record(&ahead, reached(1, 7, 3000));
+        record(&behind, reached(1, 6, 5000));
+        assert_eq!(read(), (1, 7, 5000));
+        record(&behind, reached(2, 3, 1000));
+        assert_eq!(read(), (2, 3, 1000), "another era is another count");
     }
 }
