@@ -124,11 +124,12 @@ pub trait LeaseStore: fmt::Debug + Send + Sync + 'static {
         terms: &[Release],
     ) -> Result<Answer<Vec<Released>>, StoreError>;
 
-    /// Marks a term as revoked: from now on the holder's beats do not extend it.
+    /// Marks a term as revoked: from now on the holder's beats do not extend it. Not while frozen, because a
+    /// reassertion extends trust and does not hear of it.
     async fn revoke(&self, pool: &Pool, term: &Term) -> Result<Revoked, StoreError>;
 
     /// Frees a revoked term. The caller has waited a whole TTL of the holder since its own
-    /// [`revoke`](Self::revoke) was confirmed.
+    /// [`revoke`](Self::revoke) was confirmed, and `era` is the nonce that it read before that.
     async fn free_revoked(&self, pool: &Pool, term: &Term, era: Nonce) -> Result<Freed, StoreError>;
 
     /// Frees a lease whose holder's session is absent (neither alive nor a tombstone). The caller has heard

@@ -46,7 +46,9 @@ impl Children {
         let mut policy = Policy::new(self.restart);
         let mut quarantined = false;
         while !lease.is_stopping() {
-            extend_to(&self.supervisor, &self.settings, lease.trusted_until());
+            if let Some(until) = lease.common_deadline() {
+                extend_to(&self.supervisor, &self.settings, until);
+            }
             let wait = match self.supervisor.run(self.spec(&lease)).await {
                 Ok(child) => match self.live(&lease, &child).await {
                     Fate::Stopped => break,

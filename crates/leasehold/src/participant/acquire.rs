@@ -63,11 +63,12 @@ impl Member {
             }
             Ok(Answer::Frozen(_)) => Ok(false),
             Err(error) => {
-                let said = crate::discover::with_causes(&error);
-                for wanted in &wanted {
-                    let note = self.recorder.note(session.id(), Event::AcquireFailed);
-                    note.resource(&wanted.resource).error(&said).write();
-                }
+                let note = self.recorder.note(session.id(), Event::AcquireFailed);
+                let note = match wanted.as_slice() {
+                    [one] => note.resource(&one.resource),
+                    several => note.detail(&format!("{} resources", several.len())),
+                };
+                note.error(&crate::discover::with_causes(&error)).write();
                 Err(error)
             }
         }

@@ -20,7 +20,7 @@ use super::{Identity, Status, within};
 use crate::clock::{Clock, Moment};
 use crate::discover::with_causes;
 use crate::lease::{MemberId, Nonce, Pool, ResourceId, Term, Token};
-use crate::ledger::{Event, Reason, Recorder};
+use crate::ledger::{Reason, Recorder};
 use crate::mistakes::{Mistake, made};
 use crate::plan::rendezvous::hash_id;
 use crate::plan::{Facts, Plan};
@@ -240,12 +240,12 @@ impl Member {
     }
 
     fn take_notice(&mut self, notice: Notice) {
-        let (terms, reason, event) = match notice {
-            Notice::Revoked(terms) => (terms, Reason::Revoked, Event::Revoked),
-            Notice::Lost(terms) => (terms, Reason::Superseded, Event::Lost),
+        let (terms, reason) = match notice {
+            Notice::Revoked(terms) => (terms, Reason::Revoked),
+            Notice::Lost(terms) => (terms, Reason::Superseded),
         };
         for term in terms {
-            self.stop_term(&term, reason, event);
+            self.stop_term(&term, reason);
         }
     }
 

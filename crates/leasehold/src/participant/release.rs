@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::call;
 use super::pass::Member;
+use super::renew::note_revoked;
 use super::work::Ended;
 use crate::clock::Moment;
 use crate::lease::{MemberId, ResourceId, Term};
@@ -32,22 +33,20 @@ pub(super) struct Returning {
 
 impl Member {
     /// Stops the work of a term that somebody else decided about.
-    pub(super) fn stop_term(&mut self, term: &Term, reason: Reason, event: Event) {
+    pub(super) fn stop_term(&mut self, term: &Term, reason: Reason) {
         let Some(tenure) = self.tenures.get_mut(&term.resource) else { return };
         if tenure.lease.token() != term.token {
             return;
         }
-        if reason == Reason::Superseded {
-            // Whatever it was stopping for, it is not ours any more.
-            tenure.lease.disown();
+        // Whatever it was stopping for, what was superseded is not ours any more.
+        if reason == Reason::Superseded && tenure.lease.disown() {
+            let note = self.recorder.note(tenure.lease.member(), Event::Lost).term(term).reason(reason);
+            note.until(tenure.lease.session_trust()).write();
         }
-        if tenure.leaving.is_some() {
-            return;
+        if tenure.leaving.is_none() {
+            tenure.leaving = Some(Returning { term: term.clone(), offer: None, reason });
+            tenure.lease.stop(reason);
         }
-        tenure.leaving = Some(Returning { term: term.clone(), offer: None, reason });
-        tenure.lease.stop(reason);
-        let until = tenure.lease.session_trust();
-        self.recorder.note(tenure.lease.member(), event).term(term).reason(reason).until(until).write();
     }
 
     /// What the store says of our terms is final; what it says we hold and we do not know of goes back.
@@ -67,13 +66,13 @@ impl Member {
                 _ => lost.push(term),
             }
         }
-        session.revoke(&revoked);
+        note_revoked(&session, &self.recorder, &revoked);
         for term in revoked {
-            self.stop_term(&term, Reason::Revoked, Event::Revoked);
+            self.stop_term(&term, Reason::Revoked);
         }
         for term in lost {
             session.forget(&term.resource);
-            self.stop_term(&term, Reason::Superseded, Event::Lost);
+            self.stop_term(&term, Reason::Superseded);
         }
         let mut unknown = Vec::new();
         for (resource, lease) in self.view.leases() {

@@ -70,7 +70,7 @@ impl Heartbeat {
         match answer {
             Ok(Answer::Done(revoked)) => {
                 // Before trust is moved on: the beat that learns of it does not extend a revoked term.
-                self.session.revoke(&revoked);
+                note_revoked(&self.session, &self.recorder, &revoked);
                 let confirmed = self.confirmed(sent);
                 if !revoked.is_empty() {
                     let _ = self.notices.send(Notice::Revoked(revoked));
@@ -103,6 +103,8 @@ impl Heartbeat {
             Ok(Answer::Done(outcomes)) => {
                 let lost = terms.iter().zip(&outcomes).filter(|(_, outcome)| **outcome == Reasserted::Lost);
                 let lost: Vec<Term> = lost.map(|(term, _)| term.clone()).collect();
+                // They are about to be stopped; until then this answer extends nothing of theirs.
+                let _ = self.session.revoke(&lost);
                 let confirmed = self.session.reasserted(sent, &lost);
                 let kept = terms.len() - lost.len();
                 let detail = format!("{kept} of {} terms kept", terms.len());
@@ -146,6 +148,15 @@ impl Heartbeat {
             .error(&with_causes(error))
             .until(until)
             .write();
+    }
+}
+
+/// Trust in revoked terms ends where it ends now, and the ledger says so at once: whoever reads it must not take a
+/// later heartbeat for trust in them.
+pub(super) fn note_revoked(session: &Session, recorder: &Recorder, revoked: &[Term]) {
+    let (new, until) = session.revoke(revoked);
+    for term in new {
+        recorder.note(session.id(), Event::Revoked).term(term).reason(Reason::Revoked).until(until).write();
     }
 }
 

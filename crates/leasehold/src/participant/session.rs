@@ -141,16 +141,17 @@ impl Session {
         revoked.map_or(known.trusted_until, |until| until.min(known.trusted_until))
     }
 
-    /// These terms were revoked: trust in them ends where it ends now.
-    pub(crate) fn revoke(&self, terms: &[Term]) {
-        if made(Mistake::RevokedTermsAreExtended) {
-            return;
-        }
+    /// These terms were revoked: trust in them ends where it ends now. Gives those of them that were not known to be
+    /// and whose work goes on, and the end of trust in them.
+    pub(crate) fn revoke<'t>(&self, terms: &'t [Term]) -> (Vec<&'t Term>, Moment) {
         let mut known = self.known();
         let until = known.trusted_until;
-        for term in terms {
-            known.revoked.entry(term.clone()).or_insert(until);
+        if made(Mistake::RevokedTermsAreExtended) {
+            return (Vec::new(), until);
         }
+        let new: Vec<&Term> = terms.iter().filter(|term| !known.revoked.contains_key(term)).collect();
+        known.revoked.extend(new.iter().map(|term| ((*term).clone(), until)));
+        (new.into_iter().filter(|term| known.working.contains(term)).collect(), until)
     }
 
     pub(crate) fn is_trusted(&self) -> bool {
@@ -196,6 +197,11 @@ impl Session {
         let bounded = caps.fold(known.trusted_until, Moment::min);
         let told = if made(Mistake::ChildrenOutliveTrust) { Moment(u64::MAX) } else { bounded };
         self.trust.send_replace(Some(told));
+    }
+
+    /// What was told last.
+    pub(crate) fn told_trust(&self) -> Option<Moment> {
+        *self.trust.borrow()
     }
 
     /// Any other call was confirmed.

@@ -28,8 +28,8 @@ impl Member {
             let verdict = self.store.end_silent(&silent, heard, era.nonce);
             match call(&*self.clock, &self.settings, verdict).await? {
                 EndSilent::Ended => {
-                    let writer = me.as_ref().unwrap_or(&silent);
-                    let note = self.recorder.note(writer, Event::Expired);
+                    let writer = me.clone().unwrap_or_else(|| (self.identity.generate)());
+                    let note = self.recorder.note(&writer, Event::Expired);
                     note.other(&silent).reason(Reason::TtlExpiry).write();
                 }
                 // Not an end: what it held is an orphan now, and is heard as one.

@@ -122,6 +122,13 @@ impl Lease {
         self.inner.session.trusted_until_of(&self.inner.term)
     }
 
+    /// The end of trust that everything this member works on shares: a revoked term bounds the rest until its work has
+    /// ended. The same as [`Running::trusted_until`](super::Running::trusted_until) tells.
+    #[must_use]
+    pub fn common_deadline(&self) -> Option<Moment> {
+        self.inner.session.told_trust()
+    }
+
     /// How sure the holder is at this moment.
     #[must_use]
     pub fn state(&self) -> State {
@@ -178,9 +185,9 @@ impl Lease {
         self.inner.session.trusted_until_of(&self.inner.term)
     }
 
-    /// The term is dead: nothing may be done under it any more.
-    pub(crate) fn disown(&self) {
-        self.inner.dead.store(true, Ordering::SeqCst);
+    /// The term is dead: nothing may be done under it any more. Answers whether it was not dead before.
+    pub(crate) fn disown(&self) -> bool {
+        !self.inner.dead.swap(true, Ordering::SeqCst)
     }
 
     /// Tells the work to stop; the first reason stays.

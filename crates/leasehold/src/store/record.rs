@@ -198,6 +198,8 @@ pub enum Revoked {
     Marked,
     /// Nobody holds that term.
     NotHeld,
+    /// The store is frozen under this nonce: holders that reassert would not hear of it.
+    Frozen(Nonce),
 }
 
 /// What became of freeing somebody else's term.

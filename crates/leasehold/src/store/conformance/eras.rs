@@ -143,6 +143,8 @@ pub async fn while_frozen_nothing_is_granted_or_ended<H: Harness>() {
         assert_eq!(ended, EndSilent::Frozen(nonce), "end_silent");
         let freed = store.free_revoked(&pool("work"), &held, era).await.expect("the store answers");
         assert_eq!(freed, Freed::Frozen(nonce), "free_revoked");
+        let revoked = store.revoke(&pool("work"), &orphan).await.expect("the store answers");
+        assert_eq!(revoked, Revoked::Frozen(nonce), "revoke");
         let freed = store.free_orphan(&pool("work"), lost.id(), &orphan, era).await;
         assert_eq!(freed.expect("the store answers"), Freed::Frozen(nonce), "free_orphan");
     }

@@ -332,6 +332,9 @@ impl LeaseState {
 
     pub(super) fn revoke(&mut self, pool: &Pool, term: &Term) -> Revoked {
         self.notice();
+        if self.era.frozen {
+            return Revoked::Frozen(self.era.nonce);
+        }
         let holder = self.held(pool, term);
         if holder.is_none_or(|id| self.sessions.get(&id).is_some_and(|session| session.ended)) {
             return Revoked::NotHeld;

@@ -106,6 +106,9 @@ fn give_back(
 }
 
 pub(super) fn revoke(txn: &mut Transaction<'_>, pool: &Pool, term: &Term) -> Result<Revoked, Stop> {
+    if txn.era().frozen {
+        return Ok(Revoked::Frozen(txn.era().nonce));
+    }
     let params = named_params! {
         ":pool": pool.as_str(),
         ":resource": term.resource.as_str(),

@@ -120,6 +120,9 @@ impl Facts {
     }
 
     pub(super) fn revoke(&mut self, term: &Term) -> Revoked {
+        if self.frozen {
+            return Revoked::Frozen(self.nonce);
+        }
         let held = self.keeper(&term.resource).is_some() && self.token(&term.resource) == term.token;
         match self.leases.get_mut(&term.resource) {
             Some(lease) if held => {
