@@ -126,7 +126,9 @@ impl Trouble {
 
     async fn strike(&self, kind: Fault, machine: &mut Machine) {
         let world = &self.world;
-        if !machine.is_up() && matches!(kind, Fault::Crash | Fault::Pause | Fault::Leave) {
+        // What has left for a while comes back, sometimes while its last process is still leaving.
+        let returns = world.random(|rng| rng.bool());
+        if !machine.is_up() && (matches!(kind, Fault::Leave) || returns) {
             return machine.start(world).await;
         }
         match kind {
@@ -162,12 +164,13 @@ impl Trouble {
     }
 
     fn pause(&self, machine: &Machine) {
-        if let Some(host) = machine.pause(&self.world) {
-            self.later(self.while_of(2.5), move |world| {
+        let (hosts, index) = (machine.pause(&self.world), machine.index());
+        self.later(self.while_of(2.5), move |world| {
+            for host in hosts {
                 host.gate.resume();
-                world.fault(format!("the process on machine {} goes on", host.machine));
-            });
-        }
+            }
+            world.fault(format!("the processes on machine {index} go on"));
+        });
     }
 
     async fn fade(&self, index: usize) {
@@ -204,10 +207,10 @@ impl Trouble {
 
     fn outage(&self, span: Duration) {
         self.world.network(|network| network.store_down = true);
-        self.world.fault("the store does not answer");
+        self.world.happened(What::StoreDown);
         self.later(span, |world| {
             world.network(|network| network.store_down = false);
-            world.fault("the store answers again");
+            world.happened(What::StoreUp);
         });
     }
 
@@ -244,6 +247,9 @@ impl Trouble {
         let span = self.while_of(0.3);
         tokio::spawn(async move {
             world.time.sleep(span).await;
+            if world.is_healing() {
+                return;
+            }
             world.store.lose_unanswered(&snapshot);
             world.forget_the_dead();
             world.network(|network| {
@@ -337,6 +343,7 @@ impl World {
             network.deaf_store.clear();
             network.deaf_machine.clear();
             network.store_down = false;
+            network.store_mute = false;
         });
         for machine in machines {
             machine.resume();

@@ -42,6 +42,10 @@ pub enum What {
     CutOff(usize),
     /// The machine is heard again.
     Reconnected(usize),
+    /// The store answers nobody from now on.
+    StoreDown,
+    /// The store answers again.
+    StoreUp,
     /// From here on nothing goes wrong any more.
     Healing,
     /// Every resource has one worker, and the loads are even.
@@ -84,6 +88,8 @@ impl fmt::Display for Happened {
             What::Returned(member) => write!(f, "store      {member} is alive again"),
             What::CutOff(machine) => write!(f, "fault      machine {machine} is cut off"),
             What::Reconnected(machine) => write!(f, "fault      machine {machine} is heard again"),
+            What::StoreDown => f.write_str("fault      the store does not answer"),
+            What::StoreUp => f.write_str("fault      the store answers again"),
             What::Healing => f.write_str("           nothing goes wrong from here on"),
             What::Converged => {
                 f.write_str("           every resource has one worker, and the loads are even")

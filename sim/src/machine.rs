@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use leasehold::clock::Moment;
-use leasehold::participant::Running;
+use leasehold::participant::{Running, Settings};
 use leasehold::{MemberId, Participant};
 use tokio::sync::watch;
 
@@ -21,6 +21,7 @@ pub(crate) struct Host {
     pub(crate) machine: usize,
     pub(crate) gate: Gate,
     pub(crate) clock: Arc<MachineClock>,
+    pub(crate) settings: Settings,
     /// What whoever watches over children is told.
     pub(crate) trust: OnceLock<watch::Receiver<Option<Moment>>>,
 }
@@ -40,16 +41,19 @@ enum Kind {
 #[derive(Debug)]
 pub(crate) struct Machine {
     index: usize,
+    settings: Settings,
     offset: Duration,
     rate_ppm: i64,
     wall_jump_ms: Arc<AtomicI64>,
     kind: Kind,
     sessions: Arc<AtomicU32>,
     present: Option<(Arc<Host>, Running)>,
+    /// Processes that are on their way out.
+    leaving: Vec<Arc<Host>>,
 }
 
 impl Machine {
-    pub(crate) fn new(index: usize, world: &World) -> Self {
+    pub(crate) fn new(index: usize, settings: Settings, world: &World) -> Self {
         let (offset, rate_ppm, kind) = world.random(|rng| {
             let kind = [Kind::Tasks, Kind::Threads, Kind::Children][rng.usize(0..3)];
             let rate_ppm = match rng.u32(0..4) {
@@ -61,12 +65,14 @@ impl Machine {
         });
         Self {
             index,
+            settings,
             offset: Duration::from_secs(offset),
             rate_ppm,
             wall_jump_ms: Arc::default(),
             kind,
             sessions: Arc::default(),
             present: None,
+            leaving: Vec::new(),
         }
     }
 
@@ -87,15 +93,20 @@ impl Machine {
         let gate = Gate::new();
         let jump = Arc::clone(&self.wall_jump_ms);
         let clock = MachineClock::new(world.time, self.offset, self.rate_ppm, jump, gate.clone());
-        let host =
-            Arc::new(Host { machine: self.index, gate, clock: Arc::new(clock), trust: OnceLock::new() });
+        let host = Arc::new(Host {
+            machine: self.index,
+            gate,
+            clock: Arc::new(clock),
+            settings: self.settings.clone(),
+            trust: OnceLock::new(),
+        });
         let store = Arc::new(FarStore::new(Arc::clone(world), Arc::clone(&host)));
         let (sessions, index) = (Arc::clone(&self.sessions), self.index);
         let mut participant = Participant::join(store, world.pool.clone())
             .name(self.name())
             .and_then(|participant| participant.resources(&world.resources))
             .expect("ids that are ids")
-            .settings(world.settings.clone())
+            .settings(self.settings.clone())
             .clock(Arc::clone(&host.clock) as _)
             .ids(move || {
                 let session = sessions.fetch_add(1, Ordering::Relaxed);
@@ -126,34 +137,41 @@ impl Machine {
 
     /// The machine stops between two instructions and everything on it is gone.
     pub(crate) fn crash(&mut self, world: &World) {
+        for host in self.leaving.drain(..) {
+            host.gate.kill();
+        }
         if let Some((host, _)) = self.present.take() {
             host.gate.kill();
             world.fault(format!("machine {} crashes", self.index));
         }
     }
 
-    /// The member's process is stopped; its children, if it has any, go on.
-    pub(crate) fn pause(&self, world: &World) -> Option<Arc<Host>> {
-        let (host, _) = self.present.as_ref()?;
-        host.gate.pause();
-        world.fault(format!("the process on machine {} is stopped", self.index));
-        Some(Arc::clone(host))
+    /// The member's process is stopped, and those on their way out with it; children, if there are any, go on.
+    pub(crate) fn pause(&self, world: &World) -> Vec<Arc<Host>> {
+        let hosts: Vec<Arc<Host>> = self.hosts().cloned().collect();
+        for host in &hosts {
+            host.gate.pause();
+        }
+        world.fault(format!("the processes on machine {} are stopped", self.index));
+        hosts
     }
 
     pub(crate) fn resume(&self) {
-        if let Some((host, _)) = &self.present {
+        for host in self.hosts() {
             host.gate.resume();
         }
+    }
+
+    fn hosts(&self) -> impl Iterator<Item = &Arc<Host>> {
+        self.present.iter().map(|(host, _)| host).chain(&self.leaving)
     }
 
     /// The member leaves in order.
     pub(crate) fn leave(&mut self, world: &World) {
         if let Some((host, running)) = self.present.take_if(|(host, _)| host.gate.runs()) {
             world.fault(format!("the member on machine {} leaves", self.index));
-            tokio::spawn(async move {
-                running.leave().await;
-                drop(host);
-            });
+            self.leaving.push(host);
+            tokio::spawn(running.leave());
         }
     }
 

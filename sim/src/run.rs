@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use leasehold::Pool;
 use leasehold::mistakes::{Mistake, put_back};
-use leasehold::participant::{OnUncertain, Settings};
+use leasehold::participant::{OnUncertain, Settings, TTL_MIN};
 
 use crate::faults::Trouble;
 use crate::history::{History, What};
@@ -21,6 +21,8 @@ const REST_TTLS: u32 = 40;
 const WELL_TTLS: u32 = 2;
 /// For how many TTLs nothing may move after that.
 const IDLE_TTLS: u32 = 1;
+/// The same in one run of twenty, for what goes in slow circles.
+const LONG_IDLE_TTLS: u32 = 30;
 
 /// Runs one seed, with a known mistake put back if one is given.
 ///
@@ -42,16 +44,27 @@ pub fn run(seed: u64, mistake: Option<Mistake>) -> History {
 async fn play(seed: u64) -> History {
     let mut rng = fastrand::Rng::with_seed(seed);
     let ttl = Duration::from_millis([1000, 2000, 2000, 3000][rng.usize(0..4)]);
-    let settings = settings(&mut rng, ttl);
+    let longest = settings(&mut rng, ttl);
+    let mixed = rng.u32(0..4) == 0;
     let (count, resources) = (rng.usize(2..=4), World::resources(rng.usize(1..=8)));
     let pool = Pool::new("simulated").expect("an id that is one");
-    let world = Arc::new(World::new(rng, settings, pool, resources));
-    let mut machines: Vec<Machine> = (0..count).map(|index| Machine::new(index, &world)).collect();
+    let world = Arc::new(World::new(rng, longest.clone(), pool, resources));
+    let mut machines: Vec<Machine> = (0..count)
+        .map(|index| {
+            let shorter = mixed && index > 0 && world.random(|rng| rng.bool());
+            let settings = match shorter {
+                true => world.random(|rng| settings(rng, TTL_MIN)),
+                false => longest.clone(),
+            };
+            Machine::new(index, settings, &world)
+        })
+        .collect();
     for machine in &mut machines {
         machine.start(&world).await;
         let pause = world.random(|rng| Duration::from_millis(rng.u64(0..500)));
         world.time.sleep(pause).await;
     }
+    world.know_the_longest_ttl(ttl).await;
     Trouble::new(Arc::clone(&world)).reign(&mut machines, ttl * TROUBLE_TTLS).await;
     world.mend(&mut machines, &world).await;
     let amiss = come_to_rest(&world, count, ttl).await;
@@ -89,6 +102,7 @@ async fn come_to_rest(world: &World, machines: usize, ttl: Duration) -> Option<S
         }
     }
     world.happened(What::Converged);
-    world.time.sleep(ttl * IDLE_TTLS).await;
+    let idle = world.random(|rng| if rng.u32(0..20) == 0 { LONG_IDLE_TTLS } else { IDLE_TTLS });
+    world.time.sleep(ttl * idle).await;
     world.is_amiss(machines)
 }

@@ -29,8 +29,8 @@ enum Temper {
 }
 
 impl Temper {
-    fn draw(world: &World) -> Self {
-        let grace = world.settings.grace.as_millis() as u64;
+    fn draw(world: &World, host: &Host) -> Self {
+        let grace = host.settings.grace.as_millis() as u64;
         let healing = world.is_healing();
         world.random(|rng| match rng.u32(0..10) {
             0..5 => Self::Prompt,
@@ -77,7 +77,7 @@ fn worker_of(lease: &Lease, host: &Host) -> Worker {
 /// may not end in any other way.
 pub(crate) async fn task(world: Arc<World>, host: Arc<Host>, lease: Lease, aborts: bool) {
     let worker = worker_of(&lease, &host);
-    let temper = Temper::draw(&world);
+    let temper = Temper::draw(&world, &host);
     world.begins(&worker, &lease, &host, None);
     let underway = Underway { world: Arc::clone(&world), worker: worker.clone() };
     let mut last = host.clock.now().after(temper.span());
@@ -143,7 +143,7 @@ impl Child {
 /// Work that is a process, and the supervisor's part in its life.
 pub(crate) async fn supervise(world: Arc<World>, host: Arc<Host>, lease: Lease) {
     let worker = worker_of(&lease, &host);
-    let temper = Temper::draw(&world);
+    let temper = Temper::draw(&world, &host);
     let child = Arc::new(Child {
         host: Arc::clone(&host),
         told: AtomicBool::new(false),
@@ -158,7 +158,7 @@ pub(crate) async fn supervise(world: Arc<World>, host: Arc<Host>, lease: Lease) 
         () = child.over.notified() => return host.gate.open().await,
         _ = lease.lost() => child.told.store(true, Ordering::Relaxed),
     }
-    let deadline: Moment = host.clock.now().after(world.settings.grace).min(lease.trusted_until());
+    let deadline: Moment = host.clock.now().after(host.settings.grace).min(lease.trusted_until());
     tokio::select! {
         biased;
         () = child.over.notified() => {}

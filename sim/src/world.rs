@@ -20,6 +20,7 @@ use crate::work::Child;
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) time: TrueTime,
+    /// Those of the members with the longest TTL.
     pub(crate) settings: Settings,
     pub(crate) pool: Pool,
     pub(crate) resources: Vec<ResourceId>,
@@ -125,6 +126,19 @@ impl World {
     pub(crate) fn begin_healing(&self) {
         self.healing.store(true, Ordering::Relaxed);
         self.happened(What::Healing);
+    }
+
+    /// Waits until the store has heard of the longest TTL: what it is rolled back to later must know of it, as what
+    /// lies beside a file does.
+    pub(crate) async fn know_the_longest_ttl(&self, ttl: Duration) {
+        while !self
+            .store
+            .sessions(&self.pool, Cursor::START)
+            .await
+            .is_ok_and(|known| known.era.ttl_max >= ttl)
+        {
+            self.time.sleep(Duration::from_millis(50)).await;
+        }
     }
 
     /// Looks whether the store shows a session alive that it has shown as ended.
