@@ -21,6 +21,8 @@
 //! | `end_silent(s, b)` | era; alive; beat is still `b` |
 //! | `acquire` | era; own session alive; the lease is free, **or** its holder has a tombstone: only positive, final facts free a lease, a holder that is merely absent does not |
 //! | `release` | era; own session alive; holder is the caller and the token is the caller's |
+//! | `revoke` | not frozen; somebody without a tombstone holds exactly that term |
+//! | `free_revoked` | era; the term is still held and still revoked |
 //! | `free_orphan` | era; holder and token unchanged; holder's session absent |
 //! | `reassert` | frozen under the same nonce; no tombstone; the stored token is lower, or the same and still the caller's; a revocation stays |
 //! | `thaw` | frozen under the same nonce |
