@@ -22,8 +22,8 @@ use crate::print;
 
 /// How many rows one read brings.
 const PAGE: usize = 10_000;
-/// Rows are written behind the work, at the latest so much later: a handoff of this moment may look like an overlap
-/// until its last row is there.
+/// Rows are written behind the work, hardly ever so much later: a handoff of this moment is undecided until its last
+/// rows are there. Those of a store that is far behind come later still, and it stays undecided until then.
 const SETTLE: Duration = Duration::from_secs(4);
 
 type Pools = BTreeMap<Pool, Vec<Entry>>;
@@ -33,6 +33,8 @@ struct Report {
     clean: bool,
     overlap_s: f64,
     violations: usize,
+    /// Moments of which the rows do not say whether there were two owners.
+    undecided: usize,
     /// Lines of the log files that are none of the ledger.
     lines_skipped: usize,
     pools: Vec<PoolReport>,
@@ -52,18 +54,21 @@ pub(crate) async fn verify(args: VerifyArgs) -> Result<ExitCode, Failure> {
         None => None,
     };
     let mut verdicts = judge_all(&args, &logs, store.as_ref()).await?;
-    if store.is_some() && !verdicts.iter().all(|report| report.verdict.is_clean()) {
+    let settled = |report: &PoolReport| report.verdict.is_clean() && report.verdict.undecided.is_empty();
+    if store.is_some() && !verdicts.iter().all(settled) {
         tokio::time::sleep(SETTLE).await;
         verdicts = judge_all(&args, &logs, store.as_ref()).await?;
     }
     let overlap =
         verdicts.iter().fold(Duration::ZERO, |sum, report| sum.saturating_add(report.verdict.overlap()));
     let violations = verdicts.iter().map(|report| report.verdict.violations.len()).sum();
+    let undecided = verdicts.iter().map(|report| report.verdict.undecided.len()).sum();
     let clean = violations == 0;
     let report = Report {
         clean,
         overlap_s: overlap.as_secs_f64(),
         violations,
+        undecided,
         lines_skipped: logs.skipped,
         pools: verdicts,
     };
@@ -71,10 +76,7 @@ pub(crate) async fn verify(args: VerifyArgs) -> Result<ExitCode, Failure> {
         print::json(&report)?;
     } else {
         let mut text: String = report.pools.iter().map(pool_text).collect();
-        text += &match clean {
-            true => format!("clean: overlap {}\n", seconds(overlap)),
-            false => format!("{}: overlap {}\n", count(violations, "violation"), seconds(overlap)),
-        };
+        text += &last_line(&report, overlap);
         print::text(&text)?;
     }
     Ok(ExitCode::from(if clean { code::DONE } else { code::VIOLATED }))
@@ -163,6 +165,16 @@ fn read_file(path: &Path, replay: &mut Replay) -> io::Result<usize> {
     replay.read(BufReader::new(File::open(path)?))
 }
 
+/// The whole in one line: what was found, and what the rows do not show.
+fn last_line(report: &Report, overlap: Duration) -> String {
+    let found = if report.clean { "clean".to_owned() } else { count(report.violations, "violation") };
+    let mut line = format!("{found}: overlap {}", seconds(overlap));
+    if report.undecided > 0 {
+        line += &format!(", {} undecided", count(report.undecided, "moment"));
+    }
+    line + "\n"
+}
+
 fn pool_text(report: &PoolReport) -> String {
     let PoolReport { pool, verdict } = report;
     let begins = print::time(verdict.begins.wall_nanos);
@@ -176,6 +188,11 @@ fn pool_text(report: &PoolReport) -> String {
     }
     for violation in &verdict.violations {
         text += &format!("violation: {violation}\n");
+    }
+    let undecided: Vec<String> = verdict.undecided.iter().map(ToString::to_string).collect();
+    if !undecided.is_empty() {
+        let moments = count(undecided.len(), "moment");
+        text += &format!("{moments} undecided because rows are missing: {}\n", undecided.join("; "));
     }
     text + &format!("{verdict}\n\n")
 }

@@ -86,6 +86,57 @@ fn nothing_written_after_a_missing_row_makes_a_belief_longer() {
     assert_eq!(verdict.overlap(), ms(9000), "no row is missing: it did not stop");
 }
 
+/// One that was drained and then killed before the rows that say so were written.
+fn drained_and_killed() -> Vec<Entry> {
+    vec![
+        row("one", Event::Acquired, 0).of(1).until(9_000).numbered(1),
+        row("one", Event::Started, 0).of(1).until(9_000).numbered(2),
+        row("one", Event::Renewed, 8_000).until(17_000).numbered(2),
+    ]
+}
+
+#[test]
+fn a_holder_whose_last_rows_are_lost_leaves_the_handoff_undecided() {
+    let two = vec![row("two", Event::Acquired, 10_000).of(2).until(19_000).numbered(1)];
+    let verdict = judge(&[drained_and_killed(), two.clone()]);
+    assert!(verdict.is_clean() && verdict.overlap().is_zero(), "{verdict:#?}");
+    assert_eq!(verdict.undecided.len(), 1, "{verdict:#?}");
+    assert_eq!(
+        verdict.undecided[0].to_string(),
+        "a for up to 7.000 s: one (one-1) under token 1 from +0.000 s to +17.000 s, \
+         and two (two-1) under token 2 from +10.000 s to +19.000 s"
+    );
+    assert!(verdict.to_string().ends_with(", 1 undecided"), "{verdict}");
+    let alive = vec![row("one", Event::Joined, 10_500).numbered(2)];
+    let verdict = judge(&[drained_and_killed(), alive, two.clone()]);
+    assert_eq!(
+        (verdict.overlap(), verdict.undecided.len()),
+        (ms(7000), 0),
+        "it lived on and had not stopped"
+    );
+    let released = vec![row("one", Event::Released, 18_000).of(1).numbered(4)];
+    let verdict = judge(&[drained_and_killed(), released, two]);
+    assert!(verdict.is_clean(), "the row that says stopped is missing: {verdict:#?}");
+}
+
+#[test]
+fn a_lease_taken_over_from_one_that_trusts_itself_is_found_though_its_last_rows_are_lost() {
+    let two = vec![row("two", Event::TakenOver, 10_000).of(2).until(19_000).other("one")];
+    let verdict = judge(&[drained_and_killed(), two]);
+    assert_eq!((verdict.overlap(), verdict.undecided.len()), (ms(7000), 0), "{verdict:#?}");
+    let lower = vec![row("two", Event::Acquired, 10_000).of(0).until(19_000)];
+    assert_eq!(judge(&[drained_and_killed(), lower]).overlap(), ms(7000));
+}
+
+#[test]
+fn what_is_undecided_hides_nothing_that_is_sure() {
+    let two = term("two", 2, 10_000, 14_000, Reason::Rebalance);
+    let three = term("three", 3, 13_000, 20_000, Reason::Rebalance);
+    let verdict = judge(&[drained_and_killed(), two, three]);
+    let [Violation::Overlap { first, length, .. }] = &verdict.violations[..] else { panic!("{verdict:#?}") };
+    assert_eq!((first.token.0, *length, verdict.undecided.len()), (2, ms(1000), 1), "{verdict:#?}");
+}
+
 #[test]
 fn a_release_is_written_after_the_next_grant_and_is_no_overlap() {
     let mut one = term("one", 1, 0, 10_000, Reason::Rebalance);
