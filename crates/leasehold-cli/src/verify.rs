@@ -35,6 +35,8 @@ struct Report {
     violations: usize,
     /// Moments of which the rows do not say whether there were two owners.
     undecided: usize,
+    /// Rows that are missing, as far as the others show.
+    missing: u64,
     /// Lines of the log files that are none of the ledger.
     lines_skipped: usize,
     pools: Vec<PoolReport>,
@@ -63,12 +65,14 @@ pub(crate) async fn verify(args: VerifyArgs) -> Result<ExitCode, Failure> {
         verdicts.iter().fold(Duration::ZERO, |sum, report| sum.saturating_add(report.verdict.overlap()));
     let violations = verdicts.iter().map(|report| report.verdict.violations.len()).sum();
     let undecided = verdicts.iter().map(|report| report.verdict.undecided.len()).sum();
+    let missing = verdicts.iter().fold(0, |sum: u64, report| sum.saturating_add(report.verdict.missing));
     let clean = violations == 0;
     let report = Report {
         clean,
         overlap_s: overlap.as_secs_f64(),
         violations,
         undecided,
+        missing,
         lines_skipped: logs.skipped,
         pools: verdicts,
     };
@@ -171,6 +175,9 @@ fn last_line(report: &Report, overlap: Duration) -> String {
     let mut line = format!("{found}: overlap {}", seconds(overlap));
     if report.undecided > 0 {
         line += &format!(", {} undecided", count(report.undecided, "moment"));
+    }
+    if report.missing > 0 {
+        line += &format!(", {} missing", count(usize::try_from(report.missing).unwrap_or(usize::MAX), "row"));
     }
     line + "\n"
 }

@@ -56,6 +56,7 @@ pub fn verify(entries: &[Entry], clock_error: Duration) -> Verdict {
         begins: timeline.when(timeline.begins()),
         span: timeline.between(timeline.begins(), timeline.ends()),
         rows: timeline.rows().len(),
+        missing: timeline.missing(),
         machines: timeline.machines(),
         resources: Vec::new(),
         violations: Vec::new(),

@@ -162,6 +162,19 @@ fn a_frozen_holder_that_wakes_late_is_a_late_stop_and_no_overlap() {
 }
 
 #[test]
+fn work_that_went_on_after_its_holder_knew_of_the_loss_is_found() {
+    let one = vec![
+        row("one", Event::Acquired, 0).of(1).until(9_000),
+        row("one", Event::Lost, 5_000).of(1).until(9_000).why(Reason::Superseded),
+        row("one", Event::Stopped, 8_000).of(1).until(9_000).why(Reason::Superseded),
+    ];
+    let two = vec![row("two", Event::Acquired, 6_000).of(2).until(15_000)];
+    assert_eq!(judge(&[one.clone(), two.clone()]).overlap(), ms(2000));
+    let verdict = judge(&[one[..2].to_vec(), two]);
+    assert!(verdict.is_clean(), "no row says that it went on: {verdict:#?}");
+}
+
+#[test]
 fn a_revoked_term_is_not_extended_by_later_heartbeats() {
     let one = vec![
         row("one", Event::Started, 0).of(1).until(9_000),
@@ -279,6 +292,46 @@ fn machines_are_compared_by_their_wall_clocks_and_the_verdict_says_so() {
     assert_eq!(judge(&rows).overlap(), ms(30));
     assert!(verify(&rows.concat(), ms(30)).is_clean(), "clocks that are known to differ that much");
     assert!(!verify(&rows.concat(), ms(29)).is_clean());
+}
+
+#[test]
+fn what_is_excused_between_two_machines_hides_nothing_on_one() {
+    let far = |rows: Vec<Entry>| rows.into_iter().map(|row| row.elsewhere("far", 50)).collect::<Vec<_>>();
+    let one = term("one", 1, 0, 100, Reason::Rebalance);
+    let two = far(term("two", 2, 95, 110, Reason::Rebalance));
+    let three = term("three", 3, 98, 200, Reason::Rebalance);
+    let verdict = verify(&[one, two, three].concat(), ms(20));
+    let [Violation::Overlap { first, second, length, .. }] = &verdict.violations[..] else {
+        panic!("{verdict:#?}")
+    };
+    assert_eq!((first.token.0, second.token.0, *length), (1, 3, ms(2)));
+}
+
+#[test]
+fn what_is_excused_for_a_late_release_hides_nothing_else() {
+    let mut one = term("one", 1, 0, 100, Reason::Rebalance);
+    one.remove(2);
+    let two = term("two", 2, 50, 80, Reason::Rebalance);
+    let three = term("three", 3, 70, 200, Reason::Rebalance);
+    let verdict = judge(&[one, two, three]);
+    let [Violation::Overlap { first, second, length, .. }] = &verdict.violations[..] else {
+        panic!("{verdict:#?}")
+    };
+    assert_eq!((first.token.0, second.token.0, *length), (2, 3, ms(10)));
+}
+
+#[test]
+fn rows_that_are_missing_are_counted() {
+    let numbered = |event, number| row("one", event, number * 10).of(1).until(900).numbered(number);
+    let whole = vec![numbered(Event::Acquired, 1), numbered(Event::Started, 2), numbered(Event::Stopped, 3)];
+    let verdict = judge(std::slice::from_ref(&whole));
+    assert_eq!(verdict.missing, 0);
+    assert!(!verdict.to_string().contains("missing"), "{verdict}");
+    let holes = vec![numbered(Event::Started, 2), numbered(Event::Stopped, 5)];
+    let left = vec![row("one", Event::Left, 60).numbered(6)];
+    let verdict = judge(&[holes, left]);
+    assert_eq!(verdict.missing, 4, "1, 3, 4, and 6, which the last one knows of");
+    assert!(verdict.to_string().ends_with("one machine, 4 rows missing"), "{verdict}");
 }
 
 #[test]

@@ -67,7 +67,8 @@ impl<'e> Term<'e> {
 
         let bounds = [timeline.trust_of(first.entry), until(revoked), until(stopped)];
         let trust = bounds.into_iter().flatten().min();
-        let told = [stopped, lost].into_iter().flatten().map(|row| row.at).min();
+        // That it is lost its holder writes when it learns of it, when the work may go on for a moment.
+        let told = stopped.or(lost).map(|row| row.at);
         // Both are written once the store has answered, when another may long have begun.
         let after_the_fact = [released.map(|row| row.at), timeline.left(member)].into_iter().flatten().min();
         let said = told.or(after_the_fact);

@@ -18,6 +18,8 @@ pub struct Verdict {
     pub span: Duration,
     /// How many different rows were read.
     pub rows: usize,
+    /// How many rows are missing at least: members number theirs about terms, and the others show the holes.
+    pub missing: u64,
     /// How many boots of machines wrote them. Between several, moments are compared by wall clocks.
     pub machines: usize,
     /// Each resource that a row names.
@@ -92,9 +94,13 @@ impl fmt::Display for Verdict {
             self.rows,
             self.compared()
         )?;
-        match self.undecided.len() {
+        if !self.undecided.is_empty() {
+            write!(f, ", {} undecided", self.undecided.len())?;
+        }
+        match self.missing {
             0 => Ok(()),
-            undecided => write!(f, ", {undecided} undecided"),
+            1 => f.write_str(", 1 row missing"),
+            missing => write!(f, ", {missing} rows missing"),
         }
     }
 }

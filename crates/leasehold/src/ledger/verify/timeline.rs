@@ -69,6 +69,11 @@ impl<'e> Timeline<'e> {
         self.machines
     }
 
+    /// How many rows are not there, as far as the numbers of the others show.
+    pub(super) fn missing(&self) -> u64 {
+        self.members.values().map(Trust::missing).fold(0, u64::saturating_add)
+    }
+
     pub(super) fn begins(&self) -> Place {
         self.rows.first().map_or(0, |row| row.at)
     }

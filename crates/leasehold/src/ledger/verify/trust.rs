@@ -58,6 +58,13 @@ impl Trust {
         highest(&self.heard, self.last_unbroken(first))
     }
 
+    /// How many of its rows about terms are not there, as far as the numbers of the others show.
+    pub(super) fn missing(&self) -> u64 {
+        let highest = self.heard.last().map_or(0, |(number, _)| *number);
+        let there = self.numbers.iter().filter(|number| **number > 0).count();
+        highest.saturating_sub(u64::try_from(there).unwrap_or(u64::MAX))
+    }
+
     fn last_unbroken(&self, first: &Entry) -> u64 {
         let unbroken = |number| self.numbers.binary_search(&number).ok().map(|place| self.unbroken[place]);
         first.number.and_then(unbroken).unwrap_or(u64::MAX)
