@@ -9,6 +9,8 @@ use leasehold::discover::SourceError;
 use leasehold::participant::JoinError;
 use leasehold::store::{StoreError, StoreErrorKind};
 
+use crate::print;
+
 /// Exit codes, as `leasehold --help` and the documentation list them.
 pub(crate) mod code {
     /// Nothing went wrong.
@@ -56,7 +58,7 @@ impl Failure {
     pub(crate) fn report(&self) -> ExitCode {
         if !self.message.is_empty() {
             // Where nobody listens to errors either, the exit code has to do.
-            let _ = writeln!(std::io::stderr(), "leasehold: {self}");
+            let _ = writeln!(std::io::stderr(), "leasehold: {}", print::visible(&self.message));
         }
         ExitCode::from(self.code)
     }

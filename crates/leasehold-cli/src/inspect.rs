@@ -7,11 +7,12 @@ mod status;
 
 use std::sync::Arc;
 
-use leasehold::Pool;
 use leasehold::clock::SystemClock;
 use leasehold::lease::MemberId;
+use leasehold::ledger::Entry;
 use leasehold::store::{Store, StoreUrl, open};
 use leasehold::view::View;
+use leasehold::{Pool, ResourceId};
 
 pub(crate) use events::events;
 pub(crate) use plan::{explain, plan};
@@ -20,6 +21,9 @@ pub(crate) use status::status;
 
 use crate::args::StoreArgs;
 use crate::failure::{Failure, code};
+
+/// How many rows of the ledger one read brings.
+const PAGE: usize = 1000;
 
 /// Opens a store that is already there: a mistyped path must not create one.
 pub(crate) async fn open_existing(args: &StoreArgs) -> Result<Arc<dyn Store>, Failure> {
@@ -48,6 +52,22 @@ pub(crate) async fn view(store: &Arc<dyn Store>, pool: &Pool) -> Result<View, Fa
     let mut view = View::new(pool.clone());
     view.refresh(&**store, &SystemClock).await?;
     Ok(view)
+}
+
+/// Reads the ledger of a pool, or of one resource in it, page by page to its end. Answers where that is: a later read
+/// goes on after it.
+pub(crate) async fn read_ledger(
+    store: &Arc<dyn Store>,
+    (pool, resource): (&Pool, Option<&ResourceId>),
+    mut after: u64,
+    mut each: impl FnMut(Vec<Entry>) -> Result<(), Failure>,
+) -> Result<u64, Failure> {
+    loop {
+        let page = store.ledger(pool, resource, after, PAGE).await?;
+        let Some((last, _)) = page.last() else { return Ok(after) };
+        after = *last;
+        each(page.into_iter().map(|(_, entry)| entry).collect())?;
+    }
 }
 
 /// Refuses a pool that the store has never heard of.

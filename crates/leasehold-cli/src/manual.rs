@@ -12,7 +12,7 @@ use crate::print;
 pub(crate) fn completions(shell: clap_complete::Shell) -> Result<ExitCode, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "leasehold", &mut script);
-    print::text(&String::from_utf8_lossy(&script))?;
+    print::as_it_is(&String::from_utf8_lossy(&script))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -17,22 +17,31 @@ use serde::Serialize;
 
 use crate::args::VerifyArgs;
 use crate::failure::{Failure, code};
-use crate::inspect::{count, open_url};
+use crate::inspect::{count, open_url, read_ledger};
 use crate::print;
 
-/// How many rows one read brings.
-const PAGE: usize = 10_000;
-/// Rows are written behind the work, at the latest so much later: a handoff of this moment may look like an overlap
-/// until its last row is there.
+/// Rows are written behind the work, hardly ever so much later: a handoff of this moment is undecided until its last
+/// rows are there. Those of a store that is far behind come later still, and it stays undecided until then.
 const SETTLE: Duration = Duration::from_secs(4);
 
-type Pools = BTreeMap<Pool, Vec<Entry>>;
+/// The rows of a pool: those of the log files, and after them those of the store.
+#[derive(Debug, Default)]
+struct Rows {
+    entries: Vec<Entry>,
+    logged: usize,
+}
+
+type Pools = BTreeMap<Pool, Rows>;
 
 #[derive(Debug, Serialize)]
 struct Report {
     clean: bool,
     overlap_s: f64,
     violations: usize,
+    /// Moments of which the rows do not say whether there were two owners.
+    undecided: usize,
+    /// Rows that are missing, as far as the others show.
+    missing: u64,
     /// Lines of the log files that are none of the ledger.
     lines_skipped: usize,
     pools: Vec<PoolReport>,
@@ -47,34 +56,39 @@ struct PoolReport {
 
 pub(crate) async fn verify(args: VerifyArgs) -> Result<ExitCode, Failure> {
     let logs = read_files(&args)?;
+    let lines_skipped = logs.skipped;
+    let rows = |entries: Vec<Entry>| Rows { logged: entries.len(), entries };
+    let mut pools: Pools = logs.pools.into_iter().map(|(pool, entries)| (pool, rows(entries))).collect();
     let store = match &args.store {
         Some(url) => Some(open_url(url).await?),
         None => None,
     };
-    let mut verdicts = judge_all(&args, &logs, store.as_ref()).await?;
-    if store.is_some() && !verdicts.iter().all(|report| report.verdict.is_clean()) {
+    let mut verdicts = judge_all(&args, &mut pools, store.as_ref()).await?;
+    let settled = |report: &PoolReport| report.verdict.is_clean() && report.verdict.undecided.is_empty();
+    if store.is_some() && !verdicts.iter().all(settled) {
         tokio::time::sleep(SETTLE).await;
-        verdicts = judge_all(&args, &logs, store.as_ref()).await?;
+        verdicts = judge_all(&args, &mut pools, store.as_ref()).await?;
     }
     let overlap =
         verdicts.iter().fold(Duration::ZERO, |sum, report| sum.saturating_add(report.verdict.overlap()));
     let violations = verdicts.iter().map(|report| report.verdict.violations.len()).sum();
+    let undecided = verdicts.iter().map(|report| report.verdict.undecided.len()).sum();
+    let missing = verdicts.iter().fold(0, |sum: u64, report| sum.saturating_add(report.verdict.missing));
     let clean = violations == 0;
     let report = Report {
         clean,
         overlap_s: overlap.as_secs_f64(),
         violations,
-        lines_skipped: logs.skipped,
+        undecided,
+        missing,
+        lines_skipped,
         pools: verdicts,
     };
     if args.json {
         print::json(&report)?;
     } else {
         let mut text: String = report.pools.iter().map(pool_text).collect();
-        text += &match clean {
-            true => format!("clean: overlap {}\n", seconds(overlap)),
-            false => format!("{}: overlap {}\n", count(violations, "violation"), seconds(overlap)),
-        };
+        text += &last_line(&report, overlap);
         print::text(&text)?;
     }
     Ok(ExitCode::from(if clean { code::DONE } else { code::VIOLATED }))
@@ -83,22 +97,27 @@ pub(crate) async fn verify(args: VerifyArgs) -> Result<ExitCode, Failure> {
 /// Rows of the store and of the logs, judged pool by pool.
 async fn judge_all(
     args: &VerifyArgs,
-    logs: &Replay,
+    pools: &mut Pools,
     store: Option<&Arc<dyn Store>>,
 ) -> Result<Vec<PoolReport>, Failure> {
-    let mut pools = logs.pools.clone();
     if let Some(store) = store {
-        read_store(args, store, &mut pools).await?;
+        read_store(args, store, pools).await?;
     }
-    pools.retain(|pool, rows| !rows.is_empty() && args.pool.as_ref().is_none_or(|only| only == pool));
-    if pools.is_empty() {
-        return Err(nothing(args, logs, store).await?);
+    let asked = |pool: &Pool| args.pool.as_ref().is_none_or(|only| only == pool);
+    let there = pools.iter().filter(|(pool, rows)| asked(pool) && !rows.entries.is_empty());
+    let judged: Vec<PoolReport> = there
+        .map(|(pool, rows)| PoolReport {
+            pool: pool.clone(),
+            verdict: judge(&rows.entries, args.clock_error),
+        })
+        .collect();
+    if judged.is_empty() {
+        return Err(nothing(args, pools, store).await?);
     }
-    let judged =
-        pools.into_iter().map(|(pool, rows)| PoolReport { pool, verdict: judge(&rows, args.clock_error) });
-    Ok(judged.collect())
+    Ok(judged)
 }
 
+/// Reads the store's rows, again if they were read before: a heartbeat's row changes.
 async fn read_store(args: &VerifyArgs, store: &Arc<dyn Store>, pools: &mut Pools) -> Result<(), Failure> {
     let known = match &args.pool {
         Some(pool) => vec![pool.clone()],
@@ -106,13 +125,12 @@ async fn read_store(args: &VerifyArgs, store: &Arc<dyn Store>, pools: &mut Pools
     };
     for pool in known {
         let rows = pools.entry(pool.clone()).or_default();
-        let mut after = 0;
-        loop {
-            let page = store.ledger(&pool, None, after, PAGE).await?;
-            let Some((last, _)) = page.last() else { break };
-            after = *last;
-            rows.extend(page.into_iter().map(|(_, row)| row));
-        }
+        rows.entries.truncate(rows.logged);
+        let add = |page| {
+            rows.entries.extend::<Vec<Entry>>(page);
+            Ok(())
+        };
+        read_ledger(store, (&pool, None), 0, add).await?;
     }
     Ok(())
 }
@@ -120,10 +138,11 @@ async fn read_store(args: &VerifyArgs, store: &Arc<dyn Store>, pools: &mut Pools
 /// Why there is nothing to judge.
 async fn nothing(
     args: &VerifyArgs,
-    logs: &Replay,
+    pools: &Pools,
     store: Option<&Arc<dyn Store>>,
 ) -> Result<Failure, Failure> {
-    let mut known: Vec<Pool> = logs.pools.keys().cloned().collect();
+    let logged = pools.iter().filter(|(_, rows)| rows.logged > 0);
+    let mut known: Vec<Pool> = logged.map(|(pool, _)| pool.clone()).collect();
     if let Some(store) = store {
         known.extend(store.pools().await?);
     }
@@ -163,6 +182,19 @@ fn read_file(path: &Path, replay: &mut Replay) -> io::Result<usize> {
     replay.read(BufReader::new(File::open(path)?))
 }
 
+/// The whole in one line: what was found, and what the rows do not show.
+fn last_line(report: &Report, overlap: Duration) -> String {
+    let found = if report.clean { "clean".to_owned() } else { count(report.violations, "violation") };
+    let mut line = format!("{found}: overlap {}", seconds(overlap));
+    if report.undecided > 0 {
+        line += &format!(", {} undecided", count(report.undecided, "moment"));
+    }
+    if report.missing > 0 {
+        line += &format!(", {} missing", count(usize::try_from(report.missing).unwrap_or(usize::MAX), "row"));
+    }
+    line + "\n"
+}
+
 fn pool_text(report: &PoolReport) -> String {
     let PoolReport { pool, verdict } = report;
     let begins = print::time(verdict.begins.wall_nanos);
@@ -176,6 +208,11 @@ fn pool_text(report: &PoolReport) -> String {
     }
     for violation in &verdict.violations {
         text += &format!("violation: {violation}\n");
+    }
+    let undecided: Vec<String> = verdict.undecided.iter().map(ToString::to_string).collect();
+    if !undecided.is_empty() {
+        let moments = count(undecided.len(), "moment");
+        text += &format!("{moments} undecided because rows are missing: {}\n", undecided.join("; "));
     }
     text + &format!("{verdict}\n\n")
 }

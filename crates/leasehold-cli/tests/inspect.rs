@@ -168,3 +168,15 @@ fn the_demo_ends_its_members_whatever_ends_it() {
         }
     }
 }
+
+#[test]
+fn what_others_wrote_tells_a_terminal_nothing() {
+    let place = Place::new();
+    let one = place.run("one", &["--resources", "a", "--label", "site=\u{1b}[2J\u{202e}"], &["sleep", "60"]);
+    wait_until("one owns it", || !place.owners("jobs").is_empty());
+    let shown = place.ask(&["show", "--pool", "jobs", "one"]);
+    assert!(shown.out.contains(r"site=\x1b[2J\u{202e}"), "{shown:?}");
+    let whole = place.json(&["show", "--pool", "jobs", "one"]);
+    assert_eq!(whole["members"][0]["profile"]["labels"]["site"], "\u{1b}[2J\u{202e}", "{whole:#}");
+    one.leave();
+}

@@ -114,6 +114,30 @@ fn a_planted_overlap_is_convicted() {
 }
 
 #[test]
+fn a_handoff_whose_last_rows_are_lost_is_undecided_and_no_violation() {
+    let place = Place::new();
+    let rows: Vec<String> = planted().lines().map(str::to_owned).collect();
+    let granted = rows[1].replace("started", "acquired").replace('{', r#"{"number":3,"#);
+    let file = place.write("lost.log", &format!("{}\n{granted}\n", rows[0]));
+    let text = verify(&[&file]);
+    assert_eq!(text.code, Some(0), "{text:?}");
+    let said = "1 moment undecided because rows are missing: a for up to 12.000 s: one (one) under token 1";
+    assert!(text.out.contains(said), "{}", text.out);
+    assert_eq!(
+        text.out.lines().last(),
+        Some("clean: overlap 0 s, 1 moment undecided, 2 rows missing"),
+        "{}",
+        text.out
+    );
+    let report = parsed(&verify(&[&file, "--json"]));
+    assert_eq!(
+        (&report["clean"], &report["undecided"], &report["missing"]),
+        (&json!(true), &json!(1), &json!(2))
+    );
+    assert_eq!(report["pools"][0]["undecided"][0]["second"]["member"], json!("two"));
+}
+
+#[test]
 fn standard_input_is_read_too() {
     let place = Place::new();
     let file = std::fs::File::open(place.write("planted.log", &planted())).unwrap();

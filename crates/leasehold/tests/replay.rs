@@ -84,6 +84,15 @@ async fn what_is_no_line_of_the_ledger_is_skipped_and_counted() {
     assert_eq!((replay.entries, replay.skipped), (2, 5));
 }
 
+#[tokio::test]
+async fn more_lines_than_memory_has_room_for_are_refused() {
+    let (lines, _) = written().await;
+    let mut replay = Replay::default();
+    replay.entries = 1_000_000;
+    let refused = replay.read(&lines[..]).unwrap_err();
+    assert_eq!(refused.to_string(), "there are more than 1000000 lines of the ledger");
+}
+
 proptest! {
     #[test]
     fn any_bytes_are_read_without_harm(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {

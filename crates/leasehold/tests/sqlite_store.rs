@@ -55,6 +55,20 @@ async fn a_new_file_where_nobody_is_begins_live() {
     assert_eq!(one.take("a").await.token.0, 1);
 }
 
+#[cfg(unix)]
+#[tokio::test]
+async fn nobody_but_the_owner_and_its_group_reads_a_new_file_or_takes_its_lock() {
+    use std::os::unix::fs::PermissionsExt;
+    let file = File::new();
+    let store = open(&file.path()).await;
+    Member::join(&store, "one").await;
+    for name in ["work.db", "work.db-wal", "work.db-shm", ".work.db.lock"] {
+        let found = std::fs::metadata(file.path().with_file_name(name)).expect("the file is there");
+        let mode = found.permissions().mode() & 0o777;
+        assert_eq!(mode & !0o660, 0, "{name} has mode {mode:o}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn handles_that_create_the_file_at_once_share_one_live_era() {
     let file = File::new();

@@ -85,7 +85,8 @@ Examples:
   leasehold verify one.log two.log three.log
 
 The last line contains `overlap 0 s` if nothing ever ran twice. Exit code 0:
-the ledger is clean. 3: it shows a violation. 2: there is nothing to judge.
+the ledger is clean. 1: there is no store. 2: there is nothing to judge. 3: it
+shows a violation.
 Log files say how long a killed member trusted itself only if heartbeats are
 logged: --log-format json --log info,leasehold::ledger=debug.";
 

@@ -9,10 +9,8 @@ use leasehold::ledger::verify::{seconds, verify};
 use super::journal::{falls, overlap};
 use super::stage::Stage;
 use crate::failure::{Failure, code};
+use crate::inspect::read_ledger;
 use crate::print;
-
-/// How many rows of the ledger one read brings.
-const PAGE: usize = 1000;
 
 /// Says whether anything ran twice. Everybody has left.
 pub(super) async fn give(stage: &Stage) -> Result<ExitCode, Failure> {
@@ -40,11 +38,10 @@ pub(super) async fn give(stage: &Stage) -> Result<ExitCode, Failure> {
 
 async fn ledger(stage: &Stage) -> Result<Vec<Entry>, Failure> {
     let mut entries = Vec::new();
-    let mut after = 0;
-    loop {
-        let page = stage.store.ledger(&stage.pool, None, after, PAGE).await?;
-        let Some((last, _)) = page.last() else { return Ok(entries) };
-        after = *last;
-        entries.extend(page.into_iter().map(|(_, entry)| entry));
-    }
+    let add = |page| {
+        entries.extend::<Vec<Entry>>(page);
+        Ok(())
+    };
+    read_ledger(&stage.store, (&stage.pool, None), 0, add).await?;
+    Ok(entries)
 }

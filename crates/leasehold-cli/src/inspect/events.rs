@@ -2,20 +2,16 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::ledger::{Entry, Event};
-use leasehold::store::Store;
 use leasehold::{MemberId, MemberName};
 
-use super::{check_pool, open_existing};
+use super::{check_pool, open_existing, read_ledger};
 use crate::args::EventsArgs;
 use crate::failure::Failure;
 use crate::print;
 
-/// How many rows one read brings.
-const PAGE: usize = 1000;
 /// How often to look for more.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
@@ -25,17 +21,16 @@ type Names = HashMap<MemberId, MemberName>;
 pub(crate) async fn events(args: EventsArgs) -> Result<ExitCode, Failure> {
     let store = open_existing(&args.pool.store).await?;
     let newest = usize::try_from(args.limit).unwrap_or(usize::MAX);
-    let mut rows: VecDeque<(u64, Entry)> = VecDeque::new();
+    let which = (&args.pool.pool, args.resource.as_ref());
+    let mut rows: VecDeque<Entry> = VecDeque::new();
     let mut names = Names::new();
-    let mut after = 0;
-    loop {
-        let page = read(&store, &args, after).await?;
-        let Some((last, _)) = page.last() else { break };
-        after = *last;
+    let keep = |page: Vec<Entry>| {
         learn(&mut names, &page);
         rows.extend(page.into_iter().filter(is_shown));
         rows.drain(..rows.len().saturating_sub(newest));
-    }
+        Ok(())
+    };
+    let mut after = read_ledger(&store, which, 0, keep).await?;
     if rows.is_empty() && !args.follow {
         check_pool(&store, &args.pool.pool).await?;
     }
@@ -44,46 +39,31 @@ pub(crate) async fn events(args: EventsArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     loop {
-        let page = read(&store, &args, after).await?;
-        match page.last() {
-            Some((last, _)) => after = *last,
-            None => tokio::time::sleep(LOOK_AGAIN).await,
-        }
-        learn(&mut names, &page);
-        print_all(&args, &names, page.into_iter().filter(is_shown))?;
+        let show = |page: Vec<Entry>| {
+            learn(&mut names, &page);
+            print_all(&args, &names, page.into_iter().filter(is_shown))
+        };
+        after = read_ledger(&store, which, after, show).await?;
+        tokio::time::sleep(LOOK_AGAIN).await;
     }
 }
 
 /// A heartbeat stands where its member's first one stood, which is no place for people to find it.
-fn is_shown((_, entry): &(u64, Entry)) -> bool {
+fn is_shown(entry: &Entry) -> bool {
     entry.event != Event::Renewed
 }
 
-fn learn(names: &mut Names, page: &[(u64, Entry)]) {
-    names.extend(page.iter().map(|(_, entry)| (entry.member.clone(), entry.name.clone())));
-}
-
-async fn read(store: &Arc<dyn Store>, args: &EventsArgs, after: u64) -> Result<Vec<(u64, Entry)>, Failure> {
-    Ok(store.ledger(&args.pool.pool, args.resource.as_ref(), after, PAGE).await?)
+fn learn(names: &mut Names, page: &[Entry]) {
+    names.extend(page.iter().map(|entry| (entry.member.clone(), entry.name.clone())));
 }
 
 /// With `--json`, one object a line, so that following works with any tool.
-fn print_all(
-    args: &EventsArgs,
-    names: &Names,
-    rows: impl IntoIterator<Item = (u64, Entry)>,
-) -> Result<(), Failure> {
-    let mut text = String::new();
-    for (_, entry) in rows {
-        if args.pool.json {
-            text +=
-                &serde_json::to_string(&entry).map_err(|error| Failure::system("cannot print", &error))?;
-        } else {
-            text += &line(&entry, names);
-        }
-        text.push('\n');
+fn print_all(args: &EventsArgs, names: &Names, rows: impl IntoIterator<Item = Entry>) -> Result<(), Failure> {
+    let rows = rows.into_iter();
+    if args.pool.json {
+        return print::json_lines(rows);
     }
-    print::text(&text)
+    print::text(&rows.map(|entry| line(&entry, names) + "\n").collect::<String>())
 }
 
 fn line(entry: &Entry, names: &Names) -> String {

@@ -15,7 +15,7 @@ use crate::lease::{MemberId, MemberName, Pool, ResourceId, Token};
 /// The most bytes a line may have; a longer one is skipped.
 pub const LINE_MAX: usize = 64 * 1024;
 /// The most entries that are kept.
-pub const ENTRIES_MAX: usize = 10_000_000;
+pub const ENTRIES_MAX: usize = 1_000_000;
 
 /// What was read so far.
 #[derive(Debug, Clone, Default)]

@@ -2,7 +2,9 @@
 //!
 //! Pure: rows in, a verdict out, in O(n log n). Rows may come in any order and more than once, as they do when a
 //! store's rows and several members' logs are read together. Rows that are missing make the verdict weaker, never
-//! wrong: nothing is a violation that the rows at hand do not show.
+//! wrong: nothing is a violation that the rows at hand do not show. What they leave open is undecided: a lease that was
+//! free to be acquired while its last holder, of which no later row is there, may still have trusted itself. It was
+//! given back before, and the row that says so is missing; or it was not, and two were at it.
 //!
 //! What is judged, for each resource:
 //!
@@ -26,7 +28,9 @@ mod trust;
 
 use std::time::Duration;
 
-pub use report::{Gap, LateStop, ResourceReport, Tenure, Verdict, Violation, When, Why, Write, seconds};
+pub use report::{
+    Gap, LateStop, ResourceReport, Tenure, Undecided, Verdict, Violation, When, Why, Write, seconds,
+};
 
 use super::Entry;
 use timeline::Timeline;
@@ -52,14 +56,16 @@ pub fn verify(entries: &[Entry], clock_error: Duration) -> Verdict {
         begins: timeline.when(timeline.begins()),
         span: timeline.between(timeline.begins(), timeline.ends()),
         rows: timeline.rows().len(),
+        missing: timeline.missing(),
         machines: timeline.machines(),
         resources: Vec::new(),
         violations: Vec::new(),
+        undecided: Vec::new(),
     };
     for (resource, rows) in timeline.by_resource() {
         let terms = believed::terms(&rows, &timeline);
         let judge = judge::Judge { resource, timeline: &timeline, clock_error };
-        let overlap = judge.overlaps(&terms, &mut verdict.violations);
+        let overlap = judge.overlaps(&terms, &mut verdict);
         judge.tokens(&terms, &mut verdict.violations);
         judge.writes(&rows, &mut verdict.violations);
         let (owned, gaps) = gaps::gaps(&rows, &terms, &pool, &timeline);

@@ -86,6 +86,57 @@ fn nothing_written_after_a_missing_row_makes_a_belief_longer() {
     assert_eq!(verdict.overlap(), ms(9000), "no row is missing: it did not stop");
 }
 
+/// One that was drained and then killed before the rows that say so were written.
+fn drained_and_killed() -> Vec<Entry> {
+    vec![
+        row("one", Event::Acquired, 0).of(1).until(9_000).numbered(1),
+        row("one", Event::Started, 0).of(1).until(9_000).numbered(2),
+        row("one", Event::Renewed, 8_000).until(17_000).numbered(2),
+    ]
+}
+
+#[test]
+fn a_holder_whose_last_rows_are_lost_leaves_the_handoff_undecided() {
+    let two = vec![row("two", Event::Acquired, 10_000).of(2).until(19_000).numbered(1)];
+    let verdict = judge(&[drained_and_killed(), two.clone()]);
+    assert!(verdict.is_clean() && verdict.overlap().is_zero(), "{verdict:#?}");
+    assert_eq!(verdict.undecided.len(), 1, "{verdict:#?}");
+    assert_eq!(
+        verdict.undecided[0].to_string(),
+        "a for up to 7.000 s: one (one-1) under token 1 from +0.000 s to +17.000 s, \
+         and two (two-1) under token 2 from +10.000 s to +19.000 s"
+    );
+    assert!(verdict.to_string().ends_with(", 1 undecided"), "{verdict}");
+    let alive = vec![row("one", Event::Joined, 10_500).numbered(2)];
+    let verdict = judge(&[drained_and_killed(), alive, two.clone()]);
+    assert_eq!(
+        (verdict.overlap(), verdict.undecided.len()),
+        (ms(7000), 0),
+        "it lived on and had not stopped"
+    );
+    let released = vec![row("one", Event::Released, 18_000).of(1).numbered(4)];
+    let verdict = judge(&[drained_and_killed(), released, two]);
+    assert!(verdict.is_clean(), "the row that says stopped is missing: {verdict:#?}");
+}
+
+#[test]
+fn a_lease_taken_over_from_one_that_trusts_itself_is_found_though_its_last_rows_are_lost() {
+    let two = vec![row("two", Event::TakenOver, 10_000).of(2).until(19_000).other("one")];
+    let verdict = judge(&[drained_and_killed(), two]);
+    assert_eq!((verdict.overlap(), verdict.undecided.len()), (ms(7000), 0), "{verdict:#?}");
+    let lower = vec![row("two", Event::Acquired, 10_000).of(0).until(19_000)];
+    assert_eq!(judge(&[drained_and_killed(), lower]).overlap(), ms(7000));
+}
+
+#[test]
+fn what_is_undecided_hides_nothing_that_is_sure() {
+    let two = term("two", 2, 10_000, 14_000, Reason::Rebalance);
+    let three = term("three", 3, 13_000, 20_000, Reason::Rebalance);
+    let verdict = judge(&[drained_and_killed(), two, three]);
+    let [Violation::Overlap { first, length, .. }] = &verdict.violations[..] else { panic!("{verdict:#?}") };
+    assert_eq!((first.token.0, *length, verdict.undecided.len()), (2, ms(1000), 1), "{verdict:#?}");
+}
+
 #[test]
 fn a_release_is_written_after_the_next_grant_and_is_no_overlap() {
     let mut one = term("one", 1, 0, 10_000, Reason::Rebalance);
@@ -108,6 +159,19 @@ fn a_frozen_holder_that_wakes_late_is_a_late_stop_and_no_overlap() {
     let late: Vec<_> = verdict.late_stops().collect();
     assert_eq!((late.len(), late[0].late), (1, ms(48_000)));
     assert!(late[0].to_string().starts_with("stopped 48.000 s after trust ended: one (one-1) under token 1"));
+}
+
+#[test]
+fn work_that_went_on_after_its_holder_knew_of_the_loss_is_found() {
+    let one = vec![
+        row("one", Event::Acquired, 0).of(1).until(9_000),
+        row("one", Event::Lost, 5_000).of(1).until(9_000).why(Reason::Superseded),
+        row("one", Event::Stopped, 8_000).of(1).until(9_000).why(Reason::Superseded),
+    ];
+    let two = vec![row("two", Event::Acquired, 6_000).of(2).until(15_000)];
+    assert_eq!(judge(&[one.clone(), two.clone()]).overlap(), ms(2000));
+    let verdict = judge(&[one[..2].to_vec(), two]);
+    assert!(verdict.is_clean(), "no row says that it went on: {verdict:#?}");
 }
 
 #[test]
@@ -228,6 +292,46 @@ fn machines_are_compared_by_their_wall_clocks_and_the_verdict_says_so() {
     assert_eq!(judge(&rows).overlap(), ms(30));
     assert!(verify(&rows.concat(), ms(30)).is_clean(), "clocks that are known to differ that much");
     assert!(!verify(&rows.concat(), ms(29)).is_clean());
+}
+
+#[test]
+fn what_is_excused_between_two_machines_hides_nothing_on_one() {
+    let far = |rows: Vec<Entry>| rows.into_iter().map(|row| row.elsewhere("far", 50)).collect::<Vec<_>>();
+    let one = term("one", 1, 0, 100, Reason::Rebalance);
+    let two = far(term("two", 2, 95, 110, Reason::Rebalance));
+    let three = term("three", 3, 98, 200, Reason::Rebalance);
+    let verdict = verify(&[one, two, three].concat(), ms(20));
+    let [Violation::Overlap { first, second, length, .. }] = &verdict.violations[..] else {
+        panic!("{verdict:#?}")
+    };
+    assert_eq!((first.token.0, second.token.0, *length), (1, 3, ms(2)));
+}
+
+#[test]
+fn what_is_excused_for_a_late_release_hides_nothing_else() {
+    let mut one = term("one", 1, 0, 100, Reason::Rebalance);
+    one.remove(2);
+    let two = term("two", 2, 50, 80, Reason::Rebalance);
+    let three = term("three", 3, 70, 200, Reason::Rebalance);
+    let verdict = judge(&[one, two, three]);
+    let [Violation::Overlap { first, second, length, .. }] = &verdict.violations[..] else {
+        panic!("{verdict:#?}")
+    };
+    assert_eq!((first.token.0, second.token.0, *length), (2, 3, ms(10)));
+}
+
+#[test]
+fn rows_that_are_missing_are_counted() {
+    let numbered = |event, number| row("one", event, number * 10).of(1).until(900).numbered(number);
+    let whole = vec![numbered(Event::Acquired, 1), numbered(Event::Started, 2), numbered(Event::Stopped, 3)];
+    let verdict = judge(std::slice::from_ref(&whole));
+    assert_eq!(verdict.missing, 0);
+    assert!(!verdict.to_string().contains("missing"), "{verdict}");
+    let holes = vec![numbered(Event::Started, 2), numbered(Event::Stopped, 5)];
+    let left = vec![row("one", Event::Left, 60).numbered(6)];
+    let verdict = judge(&[holes, left]);
+    assert_eq!(verdict.missing, 4, "1, 3, 4, and 6, which the last one knows of");
+    assert!(verdict.to_string().ends_with("one machine, 4 rows missing"), "{verdict}");
 }
 
 #[test]

@@ -25,9 +25,14 @@ pub(super) struct Term<'e> {
     /// Its end is known only from a row that was written after the next one may have begun.
     pub(super) ends_late: bool,
     pub(super) stopped: Option<Place>,
+    /// The last row of its member that shows it without a hole: what came after may have gone missing, also that
+    /// the work had stopped.
+    pub(super) heard: Place,
     /// Why it ended, as its holder says.
     pub(super) reason: Option<Reason>,
     pub(super) revoked: bool,
+    /// It was granted though its last holder had not released it.
+    pub(super) taken_over: bool,
     /// From whom it was taken over.
     pub(super) taken_from: Option<&'e MemberId>,
     held: bool,
@@ -62,7 +67,8 @@ impl<'e> Term<'e> {
 
         let bounds = [timeline.trust_of(first.entry), until(revoked), until(stopped)];
         let trust = bounds.into_iter().flatten().min();
-        let told = [stopped, lost].into_iter().flatten().map(|row| row.at).min();
+        // That it is lost its holder writes when it learns of it, when the work may go on for a moment.
+        let told = stopped.or(lost).map(|row| row.at);
         // Both are written once the store has answered, when another may long have begun.
         let after_the_fact = [released.map(|row| row.at), timeline.left(member)].into_iter().flatten().min();
         let said = told.or(after_the_fact);
@@ -85,8 +91,10 @@ impl<'e> Term<'e> {
             granted_again: rows.iter().filter(is_grant).count() > 1,
             ends_late,
             stopped: stopped.map(|row| row.at),
+            heard: timeline.heard_after(first.entry).unwrap_or(from),
             reason: why,
             revoked: revoked.is_some(),
+            taken_over: grant.is_some_and(|row| row.entry.event == Event::TakenOver),
             taken_from: grant.and_then(|row| row.entry.other.as_ref()),
             held: !rows.iter().all(unused),
         })
@@ -95,6 +103,15 @@ impl<'e> Term<'e> {
     /// Whether it was ever believed: a grant that came too late goes back unused.
     pub(super) fn is_held(&self) -> bool {
         self.held
+    }
+
+    /// Until when it was believed whatever rows are missing.
+    pub(super) fn believed_for_sure(&self) -> Place {
+        match self.stopped {
+            _ if self.ends_late => self.from,
+            Some(_) => self.until,
+            None => self.until.min(self.heard),
+        }
     }
 
     pub(super) fn tenure(&self, timeline: &Timeline<'_>) -> Tenure {

@@ -18,12 +18,16 @@ pub struct Verdict {
     pub span: Duration,
     /// How many different rows were read.
     pub rows: usize,
+    /// How many rows are missing at least: members number theirs about terms, and the others show the holes.
+    pub missing: u64,
     /// How many boots of machines wrote them. Between several, moments are compared by wall clocks.
     pub machines: usize,
     /// Each resource that a row names.
     pub resources: Vec<ResourceReport>,
     /// Everything that must not be.
     pub violations: Vec<Violation>,
+    /// What would be an overlap, if no row were missing.
+    pub undecided: Vec<Undecided>,
 }
 
 impl Verdict {
@@ -89,7 +93,15 @@ impl fmt::Display for Verdict {
             self.terms(),
             self.rows,
             self.compared()
-        )
+        )?;
+        if !self.undecided.is_empty() {
+            write!(f, ", {} undecided", self.undecided.len())?;
+        }
+        match self.missing {
+            0 => Ok(()),
+            1 => f.write_str(", 1 row missing"),
+            missing => write!(f, ", {missing} rows missing"),
+        }
     }
 }
 
@@ -242,6 +254,30 @@ impl fmt::Display for Violation {
                 stale.guard, stale.token, stale.at, newest.token, newest.at
             ),
         }
+    }
+}
+
+/// A moment of which the rows do not say whether there were two owners: the later one was granted a lease that was
+/// free, and of the earlier one there is no row after that. It had given the lease back and the rows that say so are
+/// missing, or else two were believed at once.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Undecided {
+    /// The resource.
+    pub resource: ResourceId,
+    /// The one that was there, and until when it trusted itself.
+    pub first: Tenure,
+    /// The one that came.
+    pub second: Tenure,
+    /// How long it would have been.
+    #[serde(rename = "length_s", serialize_with = "as_seconds")]
+    pub length: Duration,
+}
+
+impl fmt::Display for Undecided {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { resource, first, second, length } = self;
+        write!(f, "{resource} for up to {}: {first}, and {second}", seconds(*length))
     }
 }
 

@@ -22,9 +22,9 @@ pub(super) struct Row<'e> {
 }
 
 /// Which clock a row was written by. Without a name for the boot only rows of one member compare.
-type Machine<'e> = (&'e str, Option<&'e MemberId>);
+pub(super) type Machine<'e> = (&'e str, Option<&'e MemberId>);
 
-fn machine(entry: &Entry) -> Machine<'_> {
+pub(super) fn machine(entry: &Entry) -> Machine<'_> {
     (&entry.boot, entry.boot.is_empty().then_some(&entry.member))
 }
 
@@ -69,6 +69,11 @@ impl<'e> Timeline<'e> {
         self.machines
     }
 
+    /// How many rows are not there, as far as the numbers of the others show.
+    pub(super) fn missing(&self) -> u64 {
+        self.members.values().map(Trust::missing).fold(0, u64::saturating_add)
+    }
+
     pub(super) fn begins(&self) -> Place {
         self.rows.first().map_or(0, |row| row.at)
     }
@@ -80,6 +85,11 @@ impl<'e> Timeline<'e> {
     /// How long the holder of a term that is first heard of in this row trusted itself at most.
     pub(super) fn trust_of(&self, first: &Entry) -> Option<Place> {
         self.members.get(&first.member)?.bound_for(first)
+    }
+
+    /// Where the last row of a member stands that follows this one of it without a hole.
+    pub(super) fn heard_after(&self, first: &Entry) -> Option<Place> {
+        self.members.get(&first.member)?.heard_after(first)
     }
 
     /// When a member closed its session.

@@ -40,7 +40,7 @@ impl Attached {
         let gate = Gate::pass(path.parent().unwrap_or(Path::new(".")));
         let presence = Presence::announce(&path)?;
         let reached = presence.recorded().and_then(|recorded| recorded.reached);
-        match attach(&path, &presence, First { remembered, reached, alone: presence.alone() }) {
+        match attach(&path, &gate, &presence, First { remembered, reached, alone: presence.alone() }) {
             Ok((connection, identity)) => {
                 presence.settle();
                 Ok(Self { connection, identity, path, reached, presence })
@@ -60,9 +60,17 @@ impl Attached {
     }
 }
 
-fn attach(path: &Path, presence: &Presence, first: First) -> Result<(Connection, Identity), Failure> {
+fn attach(
+    path: &Path,
+    gate: &Gate,
+    presence: &Presence,
+    first: First,
+) -> Result<(Connection, Identity), Failure> {
     let before = Identity::of(path).map_err(|error| Failure::of_io(path, &error))?;
     presence.part_companions(path, before.as_ref())?;
+    if before.is_none() {
+        files::create(path, gate);
+    }
     let mut connection =
         connect(path, OpenFlags::SQLITE_OPEN_CREATE).map_err(|e| Failure::of_sqlite(path, &e))?;
     prepare(&mut connection, path, &first)?;

@@ -12,7 +12,8 @@
 //! Invariant: companions are removed only at the gate, only while somebody else is here, and only if they are
 //! known to belong to another file than the one the path names now.
 //!
-//! Nothing here ever opens the database itself: closing any descriptor of it would drop SQLite's own locks.
+//! Nothing here ever opens a database that is there: closing any descriptor of it would drop SQLite's own locks. A new
+//! one is created here, at the gate, where nobody can have it open yet: SQLite would let everybody read it.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -122,7 +123,7 @@ impl Presence {
     pub(super) fn announce(path: &Path) -> Result<Self, Failure> {
         let beside = lock_path(path);
         let new = !beside.exists();
-        let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&beside);
+        let open = private().read(true).write(true).create(true).truncate(false).open(&beside);
         let lock = open.map_err(|error| Failure::of_io(path, &error))?;
         // An exclusive lock stays one until the schema is in place; see `settle`.
         let alone = lock.try_lock().is_ok();
@@ -210,6 +211,22 @@ impl Presence {
             _ => None,
         };
         Some(Recorded { identity: Identity(identity), reached })
+    }
+}
+
+/// How files are created: for their owner and its group at most, whatever the umask would let through.
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o660);
+    options
+}
+
+/// Creates an empty database, which SQLite takes as a new one and whose mode it gives to its companions. Without the
+/// gate that is left to SQLite, which has no other mode than the umask's. So is what goes wrong, to find and to tell.
+pub(super) fn create(path: &Path, gate: &Gate) {
+    if gate.directory.is_some() {
+        let _ = private().write(true).create_new(true).open(path);
     }
 }
 
