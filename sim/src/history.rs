@@ -72,6 +72,17 @@ pub struct History {
     pub events: Vec<Happened>,
 }
 
+impl History {
+    /// How long it took from the last fault until all was well and stayed so.
+    #[must_use]
+    pub fn time_to_rest(&self) -> Option<Duration> {
+        let at = |what: fn(&What) -> bool| {
+            self.events.iter().find(|event| what(&event.what)).map(|event| event.at)
+        };
+        Some(at(|what| matches!(what, What::Converged))? - at(|what| matches!(what, What::Healing))?)
+    }
+}
+
 impl fmt::Display for Happened {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:>9.3} s  ", self.at.as_secs_f64())?;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use leasehold::mistakes::Mistake;
 use leasehold_sim::history::What;
-use leasehold_sim::search::{Failure, first_failure};
+use leasehold_sim::search::{Failure, search};
 use leasehold_sim::{invariants, run};
 
 /// The real participant and the real plan under virtual time and seeded faults.
@@ -63,15 +63,15 @@ fn reproduce(seed: u64, mistake: Option<Mistake>) -> bool {
 }
 
 fn all_seeds_hold(args: &Args) -> bool {
-    match first_failure(args.from..args.from + args.seeds, args.mistake, |done| println!("{done} seeds")) {
-        None => {
-            println!("{} seeds: every invariant holds in each", args.seeds);
-            true
-        }
-        Some(Failure { seed, invariant, how }) => {
-            println!("seed {seed} breaks \"{invariant}\": {how}");
-            println!("see everything with: --reproduce {seed}");
-            false
-        }
+    let found = search(args.from..args.from + args.seeds, args.mistake, |done| println!("{done} seeds"));
+    if let Some(Failure { seed, invariant, how }) = found.failure {
+        println!("seed {seed} breaks \"{invariant}\": {how}");
+        println!("see everything with: --reproduce {seed}");
+        return false;
     }
+    println!("{} seeds: every invariant holds in each", args.seeds);
+    if let Some((rest, seed)) = found.slowest {
+        println!("seed {seed} took longest to come to rest: {rest:?}");
+    }
+    true
 }

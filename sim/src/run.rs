@@ -15,8 +15,8 @@ use crate::world::World;
 /// For how many TTLs things go wrong.
 const TROUBLE_TTLS: u32 = 10;
 /// How long a pool may take to come to rest once nothing goes wrong any more, beyond some TTLs.
-const REST_WITHIN: Duration = Duration::from_secs(120);
-const REST_TTLS: u32 = 40;
+const REST_WITHIN: Duration = Duration::from_secs(60);
+const REST_TTLS: u32 = 10;
 /// For how many TTLs all must be well before it counts, because the last fault may still have its consequences.
 const WELL_TTLS: u32 = 2;
 /// For how many TTLs nothing may move after that.

@@ -2,6 +2,7 @@
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use leasehold::mistakes::Mistake;
 
@@ -18,40 +19,48 @@ pub struct Failure {
     pub how: String,
 }
 
-/// The lowest of these seeds that breaks an invariant. `progress` is told how many have been run, now and then.
+/// What came of running many seeds.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// The lowest seed that breaks an invariant.
+    pub failure: Option<Failure>,
+    /// The seed that took longest to come to rest, and how long.
+    pub slowest: Option<(Duration, u64)>,
+}
+
+/// Runs these seeds, until one breaks an invariant. `progress` is told how many have been run, now and then.
 ///
 /// # Panics
 /// A run panicked.
-pub fn first_failure(
-    seeds: std::ops::Range<u64>,
-    mistake: Option<Mistake>,
-    progress: impl Fn(u64) + Sync,
-) -> Option<Failure> {
+pub fn search(seeds: std::ops::Range<u64>, mistake: Option<Mistake>, progress: impl Fn(u64) + Sync) -> Found {
     let next = AtomicU64::new(seeds.start);
-    let first: Mutex<Option<Failure>> = Mutex::new(None);
-    let known = || first.lock().expect("a run panicked");
-    let search = || {
+    let found = Mutex::new(Found::default());
+    let known = || found.lock().expect("a run panicked");
+    let run_seeds = || {
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= seeds.end || known().as_ref().is_some_and(|first| first.seed < seed) {
+            if seed >= seeds.end || known().failure.as_ref().is_some_and(|first| first.seed < seed) {
                 return;
             }
             let done = seed - seeds.start;
             if done > 0 && done.is_multiple_of(10_000) {
                 progress(done);
             }
-            if let Some((invariant, how)) = invariants::first_broken(&run(seed, mistake)) {
-                let mut first = known();
-                if first.as_ref().is_none_or(|first| seed < first.seed) {
-                    *first = Some(Failure { seed, invariant, how });
-                }
+            let history = run(seed, mistake);
+            let broken = invariants::first_broken(&history);
+            let mut found = known();
+            found.slowest = found.slowest.max(history.time_to_rest().map(|rest| (rest, seed)));
+            if let Some((invariant, how)) = broken
+                && found.failure.as_ref().is_none_or(|first| seed < first.seed)
+            {
+                found.failure = Some(Failure { seed, invariant, how });
             }
         }
     };
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
-            scope.spawn(search);
+            scope.spawn(run_seeds);
         }
     });
-    known().take()
+    std::mem::take(&mut *known())
 }
