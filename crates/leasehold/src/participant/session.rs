@@ -318,3 +318,6 @@ impl Session {
         });
     }
 }
+
+#[cfg(test)]
+mod tests;
