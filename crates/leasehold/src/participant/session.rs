@@ -320,4 +320,4 @@ impl Session {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -11,10 +11,10 @@ const ERA: Nonce = Nonce(1);
 
 /// A clock that somebody else moves.
 #[derive(Debug, Default)]
-struct Hand(AtomicU64);
+pub(crate) struct Hand(AtomicU64);
 
 impl Hand {
-    fn show(&self, millis: u64) {
+    pub(crate) fn show(&self, millis: u64) {
         self.0.store(millis * 1_000_000, Ordering::SeqCst);
     }
 }
@@ -33,7 +33,7 @@ impl Clock for Hand {
     }
 }
 
-fn ms(number: u64) -> Moment {
+pub(crate) fn ms(number: u64) -> Moment {
     Moment(number * 1_000_000)
 }
 
@@ -56,7 +56,7 @@ fn profile(flaps: u32) -> Profile {
 }
 
 /// A session that was opened at the moment 0, its clock, and what is told of its trust.
-fn opened() -> (Session, Arc<Hand>, watch::Receiver<Option<Moment>>) {
+pub(crate) fn opened() -> (Session, Arc<Hand>, watch::Receiver<Option<Moment>>) {
     let (clock, trust) = (Arc::new(Hand::default()), watch::Sender::new(None));
     let told = trust.subscribe();
     let id = MemberId::new("one-1").unwrap();
