@@ -56,3 +56,20 @@ impl Fence {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_older_token_is_refused_and_leaves_the_fence_as_it_was() {
+        let (fence, one, two) =
+            (Fence::default(), ResourceId::new("one").unwrap(), ResourceId::new("two").unwrap());
+        let stale = Admission::Stale { newest: Token(5) };
+        for (token, said) in [(4, Admission::Admitted), (5, Admission::Admitted), (4, stale), (4, stale)] {
+            assert_eq!(fence.admit(&one, Token(token)), said, "{token}");
+        }
+        assert_eq!(fence.admit(&one, Token(5)), Admission::Admitted, "the same term goes on");
+        assert_eq!(fence.admit(&two, Token(1)), Admission::Admitted, "each resource for itself");
+    }
+}

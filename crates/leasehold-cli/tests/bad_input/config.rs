@@ -14,6 +14,7 @@ fn a_configuration_that_cannot_be_used_is_refused_with_the_line_or_the_key() {
     with("ttl = \"3s\"\nname = \n", &["line 2 is not TOML"]);
     with("store = postgres://user:hunter2@host", &["line 1 is not TOML"]);
     with("tll = \"3s\"", &["`tll` is no option", "run --help"]);
+    with("\"a\\nb\" = 1", &["`a\\nb` is no option"]);
     with("config = \"other.toml\"", &["`config` is no option"]);
     with("ttl = true", &["`ttl` must be text or a number"]);
     with("ttl = [\"3s\"]", &["`ttl` must be text or a number"]);

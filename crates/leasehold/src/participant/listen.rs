@@ -164,7 +164,7 @@ mod tests {
     use crate::clock::{Clock, Sleep};
     use crate::lease::Pool;
     use crate::store::memory::MemoryStore;
-    use crate::store::{LeaseStore, OpenSession, Profile, Pulse};
+    use crate::store::{Acquired, Answer, Freed, LeaseStore, OpenSession, Profile, Pulse, Release, Wanted};
 
     const TTL: Duration = Duration::from_secs(3);
 
@@ -273,5 +273,126 @@ mod tests {
         }
         assert!(scene.listener.thawable(frozen_until.before(Duration::from_millis(1)), TTL).is_none());
         assert!(scene.listener.thawable(frozen_until, TTL).is_some());
+    }
+
+    #[test]
+    fn reads_a_third_of_the_ttl_and_a_little_apart_are_near_enough() {
+        let near = Duration::from_millis(1500);
+        assert!(!is_deaf(near, TTL));
+        assert!(is_deaf(near + Duration::from_nanos(1), TTL));
+    }
+
+    fn at(millis: u64) -> Moment {
+        Moment(1_000_000_000_000).after(Duration::from_millis(millis))
+    }
+
+    impl Scene {
+        async fn read_from(&mut self, from: u64, to: u64) {
+            for millis in (from..=to).step_by(100) {
+                self.read_at(millis).await;
+            }
+        }
+
+        /// The session takes the resource, and all that is known of the session is forgotten.
+        async fn orphan(&mut self, token: u64) -> Term {
+            let term = Term { resource: ResourceId::new("r").unwrap(), token: Token(token) };
+            let pulse =
+                |number| Pulse { era: self.era, number: BeatNumber(number), confirmed: BeatNumber(0) };
+            let wanted = [Wanted { resource: term.resource.clone(), floor: Token(0) }];
+            let id = &self.session.id;
+            let before = Term { resource: term.resource.clone(), token: Token(token - 1) };
+            let _ = self.store.release(id, pulse(1), &[Release { term: before, offer: None }]).await.unwrap();
+            let acquired = self.store.acquire(id, pulse(2), &wanted).await.unwrap();
+            assert_eq!(acquired, Answer::Done(vec![Acquired::Granted(term.clone())]));
+            self.store.lose_session(id);
+            self.view.lose_session(id);
+            term
+        }
+
+        fn orphans_at(&self, millis: u64) -> Vec<(MemberId, Term)> {
+            self.listener.orphans(at(millis))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_lease_whose_holder_is_unknown_for_a_whole_ttl_is_an_orphan() {
+        let mut scene = scene().await;
+        let term = scene.orphan(1).await;
+        scene.read_from(0, 2900).await;
+        assert_eq!(scene.orphans_at(2999), []);
+        assert_eq!(scene.listener.next_due(TTL, None), Some(at(3000)));
+        assert_eq!(scene.orphans_at(3000), [(scene.session.id.clone(), term)]);
+        assert_eq!(scene.orphans_at(9000), [], "a verdict needs a recent read");
+        scene.read_at(6000).await;
+        assert_eq!(scene.orphans_at(6000), [], "who was deaf starts again");
+        scene.read_from(6100, 9000).await;
+        assert_eq!(scene.orphans_at(9000).len(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_lease_that_changed_hands_is_an_orphan_from_then_on() {
+        let mut scene = scene().await;
+        scene.orphan(1).await;
+        scene.read_from(0, 2000).await;
+        let _ = scene.store.open(&scene.session).await.unwrap();
+        let again = scene.orphan(2).await;
+        scene.read_from(2100, 3200).await;
+        assert_eq!(scene.orphans_at(3200), [], "the same holder under another token");
+        let pool = scene.session.pool.clone();
+        let freed = scene.store.free_orphan(&pool, &scene.session.id, &again, scene.era).await.unwrap();
+        assert_eq!(freed, Freed::Freed);
+        scene.session.id = MemberId::generate();
+        let _ = scene.store.open(&scene.session).await.unwrap();
+        scene.orphan(3).await;
+        scene.read_from(3300, 6200).await;
+        assert_eq!(scene.orphans_at(6299), [], "another holder");
+        assert_eq!(scene.orphans_at(6300).len(), 1);
+    }
+
+    #[tokio::test]
+    async fn an_ended_session_is_not_silent_and_is_counted_from_its_end() {
+        let mut scene = scene().await;
+        scene.read_from(0, 1000).await;
+        assert_eq!(scene.listener.ended_for(at(1000), Duration::ZERO), []);
+        scene.store.close(&scene.session.id).await.unwrap();
+        scene.read_from(1100, 4200).await;
+        assert!(!scene.silent_at(4200));
+        assert_eq!(scene.listener.next_due(TTL, None), None);
+        let long = Duration::from_millis(3000);
+        assert_eq!(scene.listener.ended_for(at(4099), long), []);
+        assert_eq!(scene.listener.ended_for(at(4100), long), [scene.session.id.clone()]);
+    }
+
+    #[tokio::test]
+    async fn the_next_silence_is_somebody_elses() {
+        let mut scene = scene().await;
+        scene.read_at(0).await;
+        let id = scene.session.id.clone();
+        assert_eq!(scene.listener.next_due(TTL, None), Some(at(3000)));
+        assert_eq!(scene.listener.next_due(TTL, Some(&id)), None);
+        assert_eq!(scene.listener.next_due(TTL, Some(&MemberId::generate())), Some(at(3000)));
+    }
+
+    #[tokio::test]
+    async fn only_a_frozen_store_that_was_heard_all_the_time_is_thawed() {
+        let mut scene = scene().await;
+        scene.read_from(0, 4000).await;
+        assert_eq!(scene.listener.thawable(at(4000), TTL), None, "it is not frozen");
+        let before = scene.store.snapshot();
+        scene.store.restore(&before);
+        scene.read_from(4100, 7000).await;
+        assert_eq!(scene.listener.next_due(TTL, None), Some(at(7100)));
+        assert_eq!(
+            scene.listener.next_due(TTL * 2, None),
+            Some(at(10_100)),
+            "whoever thaws may be slower itself"
+        );
+        assert!(scene.listener.thawable(at(7100), TTL).is_some());
+        assert_eq!(scene.listener.thawable(at(7100), TTL * 2), None);
+        assert_eq!(scene.listener.thawable(at(12_000), TTL), None, "a verdict needs a recent read");
+        scene.read_at(12_000).await;
+        assert_eq!(scene.listener.thawable(at(14_999), TTL), None, "who was deaf starts again");
+        scene.read_from(12_100, 15_000).await;
+        assert!(scene.listener.thawable(at(15_000), TTL).is_some());
     }
 }

@@ -324,3 +324,6 @@ impl Session {
         });
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -64,6 +64,17 @@ prop_compose! {
     }
 }
 
+#[test]
+fn of_two_rows_that_differ_in_their_numbers_the_same_is_kept_whichever_comes_first() {
+    let grant = |number| row("one", Event::Acquired, 0).of(1).until(10).numbered(number);
+    let rest = [row("one", Event::Renewed, 5).until(50).numbered(7), row("gate", Event::Accepted, 90).of(1)];
+    let judged = |first, second| {
+        let rows = [[grant(first), grant(second)], rest.clone()].concat();
+        verify(&rows, Duration::ZERO)
+    };
+    assert_eq!(judged(0, 7), judged(7, 0));
+}
+
 proptest! {
     #[test]
     fn shuffled_and_doubled_rows_give_the_same_verdict(

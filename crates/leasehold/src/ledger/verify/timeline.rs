@@ -133,8 +133,9 @@ fn identity(entry: &Entry) -> impl Ord + '_ {
 /// The same, and the rest, so that which of two such rows is kept does not depend on how they came.
 fn key(entry: &Entry) -> impl Ord + '_ {
     let reason = entry.reason.map(crate::ledger::Reason::as_str);
-    let rest = (entry.trusted_until, entry.wall_nanos, &entry.name, reason, &entry.error, &entry.detail);
-    (identity(entry), rest)
+    let numbers = (entry.trusted_until, entry.wall_nanos, entry.number, entry.ttl_ms);
+    let rest = (&entry.name, reason, &entry.error, &entry.detail);
+    (identity(entry), numbers, rest)
 }
 
 /// What to add to each machine's own clock: the middle one of what its rows say, so that a few rows written while

@@ -1,0 +1,37 @@
+//! Store URLs: what is taken names the same store when it is written and read again; what is refused is not repeated.
+
+#![no_main]
+
+use leasehold::store::StoreUrl;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|text: &str| {
+    match text.parse::<StoreUrl>() {
+        Ok(url) => {
+            let again: StoreUrl = url.to_string().parse().expect("what is taken can be written");
+            // As text too: paths that differ in slashes only count as equal.
+            assert_eq!((again.to_string(), &again), (url.to_string(), &url), "{text:?}");
+            match url {
+                StoreUrl::Memory => assert_eq!(text, "memory:"),
+                StoreUrl::Sqlite(path) => {
+                    let path = path.to_str().expect("it was text");
+                    assert!(
+                        !path.is_empty() && text.starts_with("sqlite:") && text.ends_with(path),
+                        "{text:?}"
+                    );
+                }
+                other => panic!("{text:?} became {other:?}"),
+            }
+        }
+        Err(error) => {
+            let said = error.to_string();
+            assert!(!said.contains(char::is_control), "{said:?} disturbs a terminal");
+            // What follows the scheme may hold a password. Short ones may be in the sentence by accident.
+            let rest = text.split_once(':').map_or("", |(_, rest)| rest);
+            let fixed = "".parse::<StoreUrl>().expect_err("nothing names no store").to_string();
+            let scheme = text.split(':').next().unwrap_or_default();
+            let accident = rest.len() < 8 || fixed.contains(rest) || scheme.contains(rest);
+            assert!(accident || !said.contains(rest), "{said:?} repeats {rest:?}");
+        }
+    }
+});
