@@ -208,47 +208,4 @@ fn patience(since: Moment, session: &Session, settings: &Settings) -> (Moment, R
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::session::tests::{ms, opened};
-    use super::*;
-
-    fn settings(on_uncertain: OnUncertain) -> Settings {
-        let pool = "p".parse().unwrap();
-        Settings { grace: Duration::from_millis(100), on_uncertain, ..Settings::for_pool(&pool) }
-    }
-
-    #[test]
-    fn attempts_follow_ever_more_slowly_up_to_an_eighth_of_the_heartbeat() {
-        let delay = |failures| retry_delay(failures, Duration::from_secs(8)).as_millis();
-        assert_eq!([0, 1, 2, 3, 9, u32::MAX].map(delay), [400, 800, 1000, 1000, 1000, 1000]);
-    }
-
-    #[test]
-    fn work_stops_a_grace_before_trust_ends_or_when_patience_does() {
-        let (session, ..) = opened();
-        let patience = |policy, since| patience(ms(since), &session, &settings(policy));
-        let (expiry, uncertain) = (Reason::TtlExpiry, Reason::Uncertain);
-        let up_to = |millis| OnUncertain::Continue(Duration::from_millis(millis));
-        assert_eq!(patience(OnUncertain::Pause, 100), (ms(800), expiry));
-        assert_eq!(patience(OnUncertain::Stop, 100), (ms(100), uncertain));
-        assert_eq!(patience(up_to(200), 100), (ms(300), uncertain));
-        assert_eq!(patience(up_to(700), 100), (ms(800), expiry), "both at once is the end of trust");
-        assert_eq!(patience(up_to(900), 100), (ms(800), expiry), "never beyond trust");
-    }
-
-    #[tokio::test]
-    async fn the_guardian_ends_the_session_at_its_moment_and_not_before() {
-        let (session, clock, _) = opened();
-        let session = Arc::new(session);
-        clock.show(799);
-        let guard = || guard(Arc::clone(&session), clock.clone(), settings(OnUncertain::Pause));
-        tokio::select! {
-            biased;
-            () = guard() => panic!("it ended"),
-            () = tokio::task::yield_now() => assert!(!session.is_over()),
-        }
-        clock.show(800);
-        guard().await;
-        assert_eq!(*session.standing().borrow(), Standing::Over(Reason::TtlExpiry));
-    }
-}
+mod tests;

@@ -34,6 +34,25 @@ fn a_group_is_asked_once_and_then_killed() {
 }
 
 #[test]
+fn a_group_that_was_asked_is_asked_again_only_if_all_got_more_time_before_they_are() {
+    let mut watch = watch([until(1000, 2000), Line::Watch(group(7))]);
+    assert_eq!(watch.due(ms(1100)), [(group(7), Due::AskToEnd)]);
+    watch.hear(until(1000, 3000));
+    watch.hear(until(900, 3000));
+    assert_eq!(watch.due(ms(1200)), []);
+    watch.hear(until(2000, 3000));
+    assert_eq!(watch.due(ms(2099)), []);
+    assert_eq!(watch.due(ms(2100)), [(group(7), Due::AskToEnd)]);
+}
+
+#[test]
+fn every_group_is_known_until_it_is_forgotten() {
+    let mut watch = watch([Line::Watch(group(7)), Line::Watch(group(8)), Line::Watch(group(9))]);
+    watch.hear(Line::Forget(group(8)));
+    assert_eq!(watch.groups().collect::<Vec<_>>(), [group(7), group(9)]);
+}
+
+#[test]
 fn a_group_past_its_deadline_is_killed_until_it_is_forgotten() {
     let mut watch = watch([until(1000, 2000), Line::Watch(group(7))]);
     assert_eq!(watch.due(ms(2000)), [(group(7), Due::Kill)]);

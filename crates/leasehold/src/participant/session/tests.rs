@@ -37,11 +37,11 @@ pub(crate) fn ms(number: u64) -> Moment {
     Moment(number * 1_000_000)
 }
 
-fn term(resource: &str, token: u64) -> Term {
+pub(crate) fn term(resource: &str, token: u64) -> Term {
     Term { resource: ResourceId::new(resource).unwrap(), token: Token(token) }
 }
 
-fn profile(flaps: u32) -> Profile {
+pub(crate) fn profile(flaps: u32) -> Profile {
     Profile {
         name: "one".parse().unwrap(),
         capacity: None,
