@@ -10,9 +10,9 @@ use leasehold::lease::{BeatNumber, Nonce};
 use leasehold::ledger::Entry;
 use leasehold::store::memory::MemoryStore;
 use leasehold::store::{
-    Acquired, Answer, Capabilities, Changed, Cursor, Declared, EndSilent, Freed, Hint, Hints, LeaseRecord,
-    LeaseStore, Listing, ListingId, Mark, MarkKind, Marked, OpenSession, Profile, Pulse, Reasserted,
-    Registry, Release, Released, Revoked, SessionRecord, StoreError, Thawed, Version, Wanted,
+    Acquired, Answer, Capabilities, Changed, Checkup, Cursor, Declared, EndSilent, Freed, Hint, Hints,
+    LeaseRecord, LeaseStore, Listing, ListingId, Mark, MarkKind, Marked, OpenSession, Profile, Pulse,
+    Reasserted, Registry, Release, Released, Revoked, SessionRecord, StoreError, Thawed, Version, Wanted,
 };
 use leasehold::{MemberId, Pool, ResourceId, Term};
 use tokio::sync::{mpsc, oneshot};
@@ -90,6 +90,10 @@ impl FarStore {
 impl LeaseStore for FarStore {
     fn capabilities(&self) -> Capabilities {
         self.world.store.capabilities()
+    }
+
+    async fn checkup(&self) -> Result<Checkup, StoreError> {
+        carry!(self, [], store => store.checkup())
     }
 
     async fn open(&self, session: &OpenSession) -> Result<Answer<Nonce>, StoreError> {

@@ -41,9 +41,11 @@
 //! whole [`ttl_max`](Era::ttl_max) of hearing the same nonce anyone [`thaw`](LeaseStore::thaw)s it, who did not
 //! reassert is over, and all silence counts begin anew.
 
+mod checkup;
 mod error;
 mod open;
 mod record;
+mod server;
 
 pub mod memory;
 #[cfg(feature = "sqlite")]
@@ -54,20 +56,27 @@ pub mod conformance;
 
 use std::fmt;
 use std::pin::Pin;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_core::Stream;
 
+pub use checkup::{Checkup, Finding};
 pub use error::{StoreError, StoreErrorKind};
-pub use open::{StoreUrl, StoreUrlError, open};
+pub use open::{Begin, Migrated, StoreUrl, StoreUrlError, migrate, open};
 pub use record::{
     Acquired, Answer, Capabilities, Changed, Cursor, Declared, EndSilent, Era, Freed, Grade, Hint,
     LeaseRecord, Listing, ListingError, ListingId, Mark, MarkKind, Marked, Offer, OpenSession, Profile,
     Pulse, Reasserted, Release, Released, Revoked, SessionRecord, Thawed, Version, Wanted,
 };
+pub use server::{Host, ServerUrl, ServerUrlError};
 
 use crate::lease::{BeatNumber, MemberId, Nonce, Pool, ResourceId, Term};
 use crate::ledger::Entry;
+
+/// How long a store that may have forgotten everything is heard before it is thawed: no TTL that it does not know of is
+/// taken to be longer.
+const TTL_UNKNOWN: Duration = Duration::from_secs(60);
 
 /// Hints that something changed: may be late, repeated, merged or missing.
 pub type Hints = Pin<Box<dyn Stream<Item = Hint> + Send>>;
@@ -77,6 +86,9 @@ pub type Hints = Pin<Box<dyn Stream<Item = Hint> + Send>>;
 pub trait LeaseStore: fmt::Debug + Send + Sync + 'static {
     /// What this store can do and how well it keeps its word.
     fn capabilities(&self) -> Capabilities;
+
+    /// Looks at the store's real settings and says how well it keeps its word with them.
+    async fn checkup(&self) -> Result<Checkup, StoreError>;
 
     /// Opens a session and answers the nonce of the era it was opened in. Opening the same living session
     /// again changes nothing. `Gone` if this id has a tombstone.
@@ -162,10 +174,12 @@ pub trait LeaseStore: fmt::Debug + Send + Sync + 'static {
     /// is what refuses an ended session that would reassert.
     async fn collect(&self, session: &MemberId) -> Result<(), StoreError>;
 
-    /// Who is there, ended ones included, and each one's beat. With a cursor, only what changed since.
+    /// Who is there, ended ones included, and each one's beat. With a cursor, what changed since; for a moment perhaps
+    /// more than that, never less.
     async fn sessions(&self, pool: &Pool, since: Cursor) -> Result<Changed<SessionRecord>, StoreError>;
 
-    /// Who holds what, freed ones included. With a cursor, only what changed since.
+    /// Who holds what, freed ones included. With a cursor, what changed since; for a moment perhaps more than that, never
+    /// less.
     async fn leases(&self, pool: &Pool, since: Cursor) -> Result<Changed<LeaseRecord>, StoreError>;
 
     /// Every pool in which the store knows a session, a lease or a declared resource.

@@ -15,9 +15,9 @@ use tokio::sync::broadcast;
 use self::registry::RegistryState;
 use self::state::LeaseState;
 use super::{
-    Acquired, Answer, Capabilities, Changed, Cursor, EndSilent, Freed, Grade, Hint, Hints, LeaseRecord,
-    LeaseStore, OpenSession, Profile, Pulse, Reasserted, Release, Released, Revoked, SessionRecord,
-    StoreError, Thawed, Wanted,
+    Acquired, Answer, Capabilities, Changed, Checkup, Cursor, EndSilent, Finding, Freed, Grade, Hint, Hints,
+    LeaseRecord, LeaseStore, OpenSession, Profile, Pulse, Reasserted, Release, Released, Revoked,
+    SessionRecord, StoreError, Thawed, Wanted,
 };
 use crate::clock::{self, Clock, SystemClock};
 use crate::lease::{BeatNumber, MemberId, Nonce, Pool, Term};
@@ -119,6 +119,11 @@ impl MemoryStore {
 impl LeaseStore for MemoryStore {
     fn capabilities(&self) -> Capabilities {
         Capabilities { batch_max: 1024, pushes_changes: true, grade: Grade::Volatile }
+    }
+
+    async fn checkup(&self) -> Result<Checkup, StoreError> {
+        let end = Finding::weak("everything is gone when the process ends", "use it for tests, not for work");
+        Ok(Checkup { server: "memory".to_owned(), grade: Grade::Volatile, findings: vec![end] })
     }
 
     async fn open(&self, session: &OpenSession) -> Result<Answer<Nonce>, StoreError> {

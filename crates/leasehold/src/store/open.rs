@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use super::server::{ServerUrl, ServerUrlError};
 use super::{Store, StoreError, memory};
 
 /// Which store, as the command line and the environment say it.
@@ -15,6 +16,30 @@ pub enum StoreUrl {
     Memory,
     /// `sqlite:PATH`: a file shared by the processes of one host.
     Sqlite(PathBuf),
+    /// `postgres://…`: a PostgreSQL server.
+    Postgres(ServerUrl),
+    /// `redis://…`, `rediss://…` with TLS, `redis+sentinel://…`: a Redis server.
+    Redis(ServerUrl),
+    /// `etcd://…`, `etcds://…` with TLS: an etcd cluster.
+    Etcd(ServerUrl),
+}
+
+/// How a store that knows nothing begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Begin {
+    /// Frozen: it may have forgotten everything, and somebody may still hold something.
+    Frozen,
+    /// Live: whoever asks for it knows that nobody holds anything.
+    Live,
+}
+
+/// What a migration did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Migrated {
+    /// The version that was found, if there was one.
+    pub before: Option<u32>,
+    /// The version that it has now.
+    pub now: u32,
 }
 
 /// A string names no store.
@@ -22,7 +47,7 @@ pub enum StoreUrl {
 #[non_exhaustive]
 pub enum StoreUrlError {
     /// No store goes by that scheme.
-    #[error("unknown store {scheme:?}; use sqlite:PATH or memory:")]
+    #[error("unknown store {scheme:?}; use sqlite:PATH, postgres://…, redis://…, etcd://… or memory:")]
     Scheme {
         /// What stood before the colon.
         scheme: String,
@@ -30,6 +55,9 @@ pub enum StoreUrlError {
     /// There is no path.
     #[error("sqlite: needs a path, as in sqlite:work.db")]
     Path,
+    /// A server's address is wrong.
+    #[error("{0}")]
+    Server(#[from] ServerUrlError),
 }
 
 impl FromStr for StoreUrl {
@@ -42,6 +70,14 @@ impl FromStr for StoreUrl {
             ("memory", "") if text.contains(':') => Ok(Self::Memory),
             ("sqlite", "" | "//") => Err(StoreUrlError::Path),
             ("sqlite", path) => Ok(Self::Sqlite(path.strip_prefix("//").unwrap_or(path).into())),
+            ("postgres" | "postgresql", rest) => {
+                Ok(Self::Postgres(ServerUrl::parse("postgres", rest, 5432)?))
+            }
+            ("redis" | "rediss", rest) => Ok(Self::Redis(ServerUrl::parse(scheme, rest, 6379)?)),
+            ("redis+sentinel" | "rediss+sentinel", rest) => {
+                Ok(Self::Redis(ServerUrl::parse(scheme, rest, 26379)?))
+            }
+            ("etcd" | "etcds", rest) => Ok(Self::Etcd(ServerUrl::parse(scheme, rest, 2379)?)),
             _ => Err(StoreUrlError::Scheme { scheme: scheme.chars().take(40).collect() }),
         }
     }
@@ -56,6 +92,7 @@ impl fmt::Display for StoreUrl {
                 write!(f, "sqlite://{}", path.display())
             }
             Self::Sqlite(path) => write!(f, "sqlite:{}", path.display()),
+            Self::Postgres(url) | Self::Redis(url) | Self::Etcd(url) => url.fmt(f),
         }
     }
 }
@@ -70,10 +107,35 @@ pub async fn open(url: &StoreUrl) -> Result<Arc<dyn Store>, StoreError> {
         #[cfg(feature = "sqlite")]
         StoreUrl::Sqlite(path) => Ok(Arc::new(super::sqlite::SqliteStore::open(path).await?)),
         #[cfg(not(feature = "sqlite"))]
-        StoreUrl::Sqlite(_) => {
-            Err(StoreError::misconfigured("this build has no SQLite; enable the feature `sqlite`"))
-        }
+        StoreUrl::Sqlite(_) => Err(not_built_in("SQLite", "sqlite")),
+        StoreUrl::Postgres(_) => Err(not_built_in("PostgreSQL", "postgres")),
+        StoreUrl::Redis(_) => Err(not_built_in("Redis", "redis")),
+        StoreUrl::Etcd(_) => Err(not_built_in("etcd", "etcd")),
     }
+}
+
+/// Creates what the store that `url` names needs, or brings it up to date. What is there already is kept.
+///
+/// # Errors
+/// The store cannot be reached or used, was written by a newer version, or support for it was not built in.
+pub async fn migrate(url: &StoreUrl, begin: Begin) -> Result<Migrated, StoreError> {
+    let _ = begin;
+    match url {
+        StoreUrl::Memory => {
+            Err(StoreError::misconfigured("memory: lives within one process; there is nothing to prepare"))
+        }
+        StoreUrl::Sqlite(_) => {
+            open(url).await?;
+            Ok(Migrated { before: None, now: 1 })
+        }
+        StoreUrl::Postgres(_) => Err(not_built_in("PostgreSQL", "postgres")),
+        StoreUrl::Redis(_) => Err(not_built_in("Redis", "redis")),
+        StoreUrl::Etcd(_) => Err(not_built_in("etcd", "etcd")),
+    }
+}
+
+fn not_built_in(name: &str, feature: &str) -> StoreError {
+    StoreError::misconfigured(format!("this build has no {name}; enable the feature `{feature}`"))
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@
 //! the counter in the file with the highest this handle has seen; what does not fit freezes the store. A new
 //! file begins frozen unless nobody is here who can remember another.
 
+mod checkup;
 mod connect;
 mod era;
 mod failure;
@@ -46,9 +47,9 @@ use self::transaction::Transaction;
 use self::watch::Watch;
 use self::writer::{Class, Work, Writer};
 use super::{
-    Acquired, Answer, Capabilities, Changed, Cursor, EndSilent, Freed, Grade, Hints, LeaseRecord, LeaseStore,
-    OpenSession, Profile, Pulse, Reasserted, Release, Released, Revoked, SessionRecord, StoreError, Thawed,
-    Wanted,
+    Acquired, Answer, Capabilities, Changed, Checkup, Cursor, EndSilent, Freed, Grade, Hints, LeaseRecord,
+    LeaseStore, OpenSession, Profile, Pulse, Reasserted, Release, Released, Revoked, SessionRecord,
+    StoreError, Thawed, Wanted,
 };
 use crate::lease::{BeatNumber, MemberId, Nonce, Pool, Term};
 
@@ -200,6 +201,11 @@ fn within_limit(items: usize) -> Result<(), StoreError> {
 impl LeaseStore for SqliteStore {
     fn capabilities(&self) -> Capabilities {
         Capabilities { batch_max: ITEMS_MAX, pushes_changes: true, grade: Grade::DurableOnOneNode }
+    }
+
+    async fn checkup(&self) -> Result<Checkup, StoreError> {
+        let path = self.shared.path.clone();
+        self.read(move |connection, _| checkup::look_over(connection, &path)).await
     }
 
     async fn open(&self, session: &OpenSession) -> Result<Answer<Nonce>, StoreError> {

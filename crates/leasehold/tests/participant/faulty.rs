@@ -8,7 +8,7 @@ use leasehold::lease::{BeatNumber, MemberId, Nonce, Pool, ResourceId, Term};
 use leasehold::ledger::Entry;
 use leasehold::store::memory::MemoryStore;
 use leasehold::store::{
-    Acquired, Answer, Capabilities, Changed, Cursor, Declared, EndSilent, Freed, Hints, LeaseRecord,
+    Acquired, Answer, Capabilities, Changed, Checkup, Cursor, Declared, EndSilent, Freed, Hints, LeaseRecord,
     LeaseStore, Listing, ListingId, Mark, MarkKind, Marked, OpenSession, Profile, Pulse, Reasserted,
     Registry, Release, Released, Revoked, SessionRecord, StoreError, Thawed, Version, Wanted,
 };
@@ -112,6 +112,7 @@ calls! {
             self.store.changes(pool)
         }
     }
+    fn checkup() -> Checkup;
     fn open(session: &OpenSession) -> Answer<Nonce>;
     fn beat(session: &MemberId, pulse: Pulse) -> Answer<Vec<Term>>;
     fn describe(session: &MemberId, pulse: Pulse, profile: &Profile) -> Answer<()>;

@@ -10,14 +10,12 @@ use super::failure::Failure;
 use super::files::{self, Gate, Identity, Presence};
 use crate::clock;
 use crate::lease::Nonce;
+use crate::store::TTL_UNKNOWN;
 
 /// "lhld", in the header of every file that is ours.
 const APPLICATION: i32 = 0x6c68_6c64;
 /// The schema this version reads and writes.
 const SCHEMA: i32 = 1;
-/// The longest TTL of the sessions of a file that was deleted, where nobody is left to ask: that of the
-/// longest default.
-const TTL_UNKNOWN: Duration = Duration::from_secs(60);
 
 /// The writer's connection, the file it is on, and this handle's presence beside it.
 #[derive(Debug)]

@@ -1,0 +1,13 @@
+//! Private servers for tests, and what can happen to them.
+//!
+//! Each server is started from Debian's packages on free loopback ports in a directory of its own that goes with it, as
+//! root or not. It can be killed, stopped, paused and started again; a [`Proxy`] in front of it cuts, slows and
+//! loses what passes. Nothing here looks outside the directory it made.
+
+mod dir;
+mod process;
+mod proxy;
+
+pub use dir::Dir;
+pub use process::{Process, free_port, wait_for};
+pub use proxy::{Faults, Proxy};
