@@ -7,12 +7,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use leasehold::store::StoreUrl;
+use leasehold::store::{Grade, StoreUrl};
 use leasehold::{MemberName, Pool, ResourceId};
 #[cfg(target_os = "linux")]
 use leasehold_manager::Restart;
 
-use self::value::{duration, label};
+use self::value::{duration, grade, label};
 
 /// One owner for every piece of work.
 #[derive(Debug, Parser)]
@@ -53,6 +53,12 @@ pub(crate) enum Command {
     /// Judge the ledger: did anything ever have two owners, and why had it none?
     #[command(after_help = help::VERIFY)]
     Verify(VerifyArgs),
+    /// Create what a store needs, or bring it up to date
+    #[command(after_help = help::MIGRATE)]
+    Migrate(MigrateArgs),
+    /// Look a store over: how well can it keep its word as it is set up?
+    #[command(after_help = help::DOCTOR)]
+    Doctor(DoctorArgs),
     /// Have a member hand off what it holds
     #[command(after_help = help::DRAIN)]
     Drain(MemberMarkArgs),
@@ -88,7 +94,7 @@ pub(crate) enum Command {
 /// Where the leases are.
 #[derive(Debug, Args)]
 pub(crate) struct StoreArgs {
-    /// The store: sqlite:PATH
+    /// The store: sqlite:PATH, postgres://HOST/DB, redis://HOST or etcd://HOST,HOST
     #[arg(long, env = "LEASEHOLD_STORE", hide_env_values = true, value_name = "URL")]
     pub(crate) store: StoreUrl,
     /// A TOML file with options
@@ -174,6 +180,10 @@ pub(crate) struct RunArgs {
     #[cfg(target_os = "linux")]
     #[arg(long, env = "LEASEHOLD_RESTART", default_value = "always", value_name = "WHEN")]
     pub(crate) restart: Restart,
+    /// Refuse to start on a store that keeps its word less well: may-lose-writes, durable-on-one-node or
+    /// durable-and-linearizable
+    #[arg(long, env = "LEASEHOLD_REQUIRE_GRADE", value_parser = grade, value_name = "GRADE")]
+    pub(crate) require_grade: Option<Grade>,
     /// Leave when standard input ends, as the demo's members do
     #[arg(long, hide = true)]
     pub(crate) while_stdin: bool,
@@ -287,7 +297,7 @@ pub(crate) struct EventsArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArgs {
-    /// The store whose ledger is judged: sqlite:PATH
+    /// The store whose ledger is judged
     #[arg(
         long,
         env = "LEASEHOLD_STORE",
@@ -312,6 +322,29 @@ pub(crate) struct VerifyArgs {
     /// together
     #[arg(value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MigrateArgs {
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// Nobody has ever held anything here: begin at once. Without this a new store is frozen for a minute, in
+    /// which members of an earlier one can say what they hold
+    #[arg(long)]
+    pub(crate) fresh: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// Exit with 2 if the store keeps its word less well: may-lose-writes, durable-on-one-node or
+    /// durable-and-linearizable
+    #[arg(long, env = "LEASEHOLD_REQUIRE_GRADE", value_parser = grade, value_name = "GRADE")]
+    pub(crate) require_grade: Option<Grade>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

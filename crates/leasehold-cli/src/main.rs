@@ -11,11 +11,13 @@ mod check;
 mod config;
 #[cfg(target_os = "linux")]
 mod demo;
+mod doctor;
 mod failure;
 mod inspect;
 #[cfg(target_os = "linux")]
 mod log;
 mod manual;
+mod migrate;
 mod operate;
 mod print;
 #[cfg(target_os = "linux")]
@@ -85,6 +87,8 @@ fn dispatch(command: Command) -> Result<ExitCode, Failure> {
         Command::Explain(args) => runtime()?.block_on(inspect::explain(args)),
         Command::Events(args) => runtime()?.block_on(inspect::events(args)),
         Command::Verify(args) => runtime()?.block_on(verify::verify(args)),
+        Command::Migrate(args) => runtime()?.block_on(migrate::migrate(args)),
+        Command::Doctor(args) => runtime()?.block_on(doctor::doctor(args)),
         Command::Drain(args) => runtime()?.block_on(operate::drain(args)),
         Command::Cordon(args) => runtime()?.block_on(operate::cordon(args)),
         Command::Pin(args) => runtime()?.block_on(operate::pin(args)),

@@ -23,6 +23,7 @@ use tokio::sync::watch;
 
 use self::child::Children;
 use crate::args::{RunArgs, Uncertain};
+use crate::doctor;
 use crate::failure::Failure;
 use crate::log;
 
@@ -37,6 +38,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     command::check(&args.command)?;
     let source = source::of(&args).await?;
     let store = open(&args.store.store).await?;
+    doctor::at_start(&*store, args.require_grade).await?;
     let supervisor = Arc::new(supervisor().await?);
     let leases = Leases::default();
     let socket = {

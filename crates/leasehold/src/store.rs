@@ -47,6 +47,7 @@ mod open;
 mod record;
 mod server;
 
+pub mod around;
 pub mod memory;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;

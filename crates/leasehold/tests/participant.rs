@@ -1,7 +1,5 @@
 //! The participant on the reference store, judged by what the work itself saw.
 
-#[path = "participant/faulty.rs"]
-mod faulty;
 #[path = "participant/leaving.rs"]
 mod leaving;
 #[path = "participant/outage.rs"]

@@ -41,8 +41,8 @@ Examples:
   leasehold run --store sqlite:work.db --pool tenants --capacity 20 \\
       --from dir:/srv/tenants -- ./serve {resource}
 
-Start the same line as often as you like, on one host: the processes share
-the resources out. {resource}, {token}, {pool} and {member} in the command are
+Start the same line as often as you like, with a server as the store on as
+many hosts as you like: the processes share the resources out. {resource}, {token}, {pool} and {member} in the command are
 replaced. The command finds LEASEHOLD_POOL, LEASEHOLD_RESOURCE,
 LEASEHOLD_TOKEN, LEASEHOLD_MEMBER and LEASEHOLD_SOCKET in its environment.
 Linux only.";
@@ -89,6 +89,23 @@ the ledger is clean. 1: there is no store. 2: there is nothing to judge. 3: it
 shows a violation.
 Log files say how long a killed member trusted itself only if heartbeats are
 logged: --log-format json --log info,leasehold::ledger=debug.";
+
+pub(super) const MIGRATE: &str = "\
+Examples:
+  leasehold migrate --fresh --store postgres://db.example.org/work
+  leasehold migrate --store redis://localhost
+
+PostgreSQL needs it before its first use and after an upgrade. Redis and etcd
+begin by themselves, frozen for a minute: whoever held something in an earlier
+store can say so. --fresh leaves that out. SQLite needs none of it. What is
+there is kept, and several may run it at once.";
+
+pub(super) const DOCTOR: &str = "\
+Examples:
+  leasehold doctor --store postgres://db.example.org/work
+  leasehold doctor --store redis://localhost --json
+  leasehold doctor --store etcd://a,b,c \\
+      --require-grade durable-and-linearizable";
 
 pub(super) const DRAIN: &str = "\
 Examples:

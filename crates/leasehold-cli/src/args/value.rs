@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use leasehold::store::Grade;
+
 /// A length of time such as `30s`, `500ms` or `2m`.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let refused = || format!("{text:?} is no length of time; give a number and a unit: 500ms, 30s, 2m or 1h");
@@ -25,6 +27,13 @@ pub(super) fn label(text: &str) -> Result<(String, String), String> {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         _ => Err(format!("{text:?} is no label; give it as key=value")),
     }
+}
+
+/// A grade by its word.
+pub(super) fn grade(text: &str) -> Result<Grade, String> {
+    Grade::parse(text).ok_or_else(|| {
+        format!("{text:?} is no grade; give may-lose-writes, durable-on-one-node or durable-and-linearizable")
+    })
 }
 
 #[cfg(test)]

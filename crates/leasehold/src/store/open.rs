@@ -4,7 +4,9 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
+use super::around::{Bounded, Metered};
 use super::server::{ServerUrl, ServerUrlError};
 use super::{Store, StoreError, memory};
 
@@ -97,11 +99,19 @@ impl fmt::Display for StoreUrl {
     }
 }
 
-/// Opens the store that `url` names.
+/// How long any call of a store may take that was opened by its URL. Who needs an answer sooner waits less.
+const CALL_MAX: Duration = Duration::from_secs(10);
+
+/// Opens the store that `url` names. Its calls are bounded and measured ([`around`](super::around)).
 ///
 /// # Errors
 /// The store cannot be reached or used, or support for it was not built in.
 pub async fn open(url: &StoreUrl) -> Result<Arc<dyn Store>, StoreError> {
+    let store = Bounded::new(plain(url).await?, CALL_MAX);
+    Ok(Arc::new(Metered::new(Arc::new(store))))
+}
+
+async fn plain(url: &StoreUrl) -> Result<Arc<dyn Store>, StoreError> {
     match url {
         StoreUrl::Memory => Ok(Arc::new(memory::MemoryStore::new())),
         #[cfg(feature = "sqlite")]

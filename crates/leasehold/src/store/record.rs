@@ -268,6 +268,27 @@ pub enum Grade {
     DurableAndLinearizable,
 }
 
+impl Grade {
+    /// The word used in JSON and on the command line.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Volatile => "volatile",
+            Self::MayLoseWrites => "may-lose-writes",
+            Self::DurableOnOneNode => "durable-on-one-node",
+            Self::DurableAndLinearizable => "durable-and-linearizable",
+        }
+    }
+
+    /// The grade with that word.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        [Self::Volatile, Self::MayLoseWrites, Self::DurableOnOneNode, Self::DurableAndLinearizable]
+            .into_iter()
+            .find(|grade| grade.as_str() == word)
+    }
+}
+
 impl fmt::Display for Grade {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

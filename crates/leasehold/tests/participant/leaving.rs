@@ -5,23 +5,26 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use leasehold::participant::Lease;
+use leasehold::store::around::{Fault, Faulty};
 use leasehold::store::memory::MemoryStore;
 use leasehold::store::{Cursor, LeaseStore};
 use leasehold::{Participant, clock};
 
-use crate::faulty::{EVERYTHING, Fault, Faulty, READS};
 use crate::witness::Witness;
 use crate::{PATIENCE, TTL, pool, until};
 
-async fn leaves_with(calls: &[&'static str], fault: Fault) {
+/// The calls that a pass reads with.
+const READS: [&str; 5] = ["sessions", "leases", "marks", "resources", "listing"];
+
+async fn leaves_with(what: &str, fault: impl FnOnce(&Faulty)) {
     let witness = Witness::default();
-    let store = Faulty::new(&MemoryStore::new());
+    let store = Faulty::new(Arc::new(MemoryStore::new()));
     let builder = Participant::join(Arc::new(store.clone()), pool()).ttl(TTL).resources(["a", "b"]).unwrap();
     let member = builder.start(witness.work("one")).await.unwrap();
     until(&member, "owning both", |status| status.held.len() == 2).await;
-    store.break_calls(calls, fault);
+    fault(&store);
     let left = tokio::time::timeout(PATIENCE, member.leave()).await;
-    assert!(left.is_ok(), "leaving takes for ever while {calls:?} {fault:?}");
+    assert!(left.is_ok(), "leaving takes for ever while {what}");
     let before = witness.stretches();
     tokio::time::sleep(Duration::from_millis(100)).await;
     let after = witness.stretches();
@@ -30,23 +33,23 @@ async fn leaves_with(calls: &[&'static str], fault: Fault) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_member_leaves_in_bounded_time_though_reads_fail() {
-    leaves_with(&READS, Fault::Fails).await;
+    leaves_with("reads fail", |store| store.break_calls(&READS, Fault::Fails)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_member_leaves_in_bounded_time_though_reads_hang() {
-    leaves_with(&READS, Fault::Hangs).await;
+    leaves_with("reads hang", |store| store.break_calls(&READS, Fault::Hangs)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_member_leaves_in_bounded_time_though_nothing_is_answered() {
-    leaves_with(&EVERYTHING, Fault::Hangs).await;
+    leaves_with("nothing is answered", |store| store.break_everything(Fault::Hangs)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_member_that_is_dropped_leaves_and_does_not_spin_while_its_work_stops() {
     let memory = MemoryStore::new();
-    let store = Faulty::new(&memory);
+    let store = Faulty::new(Arc::new(memory.clone()));
     let done = Arc::new(AtomicBool::new(false));
     let may_end = Arc::clone(&done);
     let builder = Participant::join(Arc::new(store.clone()), pool()).ttl(TTL).resources(["a"]).unwrap();

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::participant::{Running, State};
+use leasehold::store::around::{Fault, Faulty};
 use leasehold::store::memory::MemoryStore;
 use leasehold::{Participant, clock};
 
-use crate::faulty::{EVERYTHING, Fault, Faulty};
 use crate::witness::Witness;
 use crate::{PATIENCE, pool, until};
 
@@ -29,7 +29,7 @@ async fn outage(store: &Faulty, member: &Running, after_a_heartbeat: Duration) -
     next_heartbeat(member).await;
     tokio::time::sleep(after_a_heartbeat).await;
     let began = clock::now();
-    store.break_calls(&EVERYTHING, Fault::Fails);
+    store.break_everything(Fault::Fails);
     tokio::time::sleep(OUTAGE).await;
     store.mend();
     let lasted = clock::now().since(began);
@@ -41,7 +41,7 @@ async fn outage(store: &Faulty, member: &Running, after_a_heartbeat: Duration) -
 #[tokio::test(flavor = "multi_thread")]
 async fn an_outage_shorter_than_a_third_of_the_ttl_costs_no_lease_whenever_it_begins() {
     let witness = Witness::default();
-    let store = Faulty::new(&MemoryStore::new());
+    let store = Faulty::new(Arc::new(MemoryStore::new()));
     let builder = Participant::join(Arc::new(store.clone()), pool()).ttl(TTL).resources(["a", "b"]).unwrap();
     let member = builder.start(witness.work("one")).await.unwrap();
     until(&member, "owning both", |status| status.held.len() == 2).await;

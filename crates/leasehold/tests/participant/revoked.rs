@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use leasehold::participant::{Lease, Running};
+use leasehold::store::around::{Fault, Faulty};
 use leasehold::store::memory::MemoryStore;
 use leasehold::store::{Cursor, LeaseStore, Store};
 use leasehold::{Participant, Term, clock};
 
-use crate::faulty::{Fault, Faulty};
 use crate::{PATIENCE, TTL, pool, until};
 
 /// Work that ends when the test says so, whatever it is told, and the leases it got.
@@ -96,7 +96,7 @@ async fn a_revoked_holder_that_does_not_stop_is_trusted_no_longer_than_a_ttl_tho
 #[tokio::test(flavor = "multi_thread")]
 async fn a_revoked_lease_that_has_gone_back_bounds_nothing_any_more() {
     let (memory, stubborn) = (MemoryStore::new(), Stubborn::default());
-    let store = Faulty::new(&memory);
+    let store = Faulty::new(Arc::new(memory.clone()));
     stubborn.done.store(true, Ordering::SeqCst);
     let member = stubborn.member(Arc::new(store.clone())).await;
     let term: Term = stubborn.lease("a").await.term().unwrap().clone();

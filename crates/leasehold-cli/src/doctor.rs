@@ -1,0 +1,71 @@
+//! `doctor`: how well a store can keep its word as it is set up.
+
+use std::process::ExitCode;
+
+use leasehold::store::{Checkup, Grade};
+use serde::Serialize;
+
+use crate::args::DoctorArgs;
+use crate::failure::Failure;
+use crate::inspect::open_existing;
+use crate::print;
+
+#[derive(Serialize)]
+struct Report<'a> {
+    store: String,
+    #[serde(flatten)]
+    checkup: &'a Checkup,
+}
+
+pub(crate) async fn doctor(args: DoctorArgs) -> Result<ExitCode, Failure> {
+    let store = open_existing(&args.store).await?;
+    let checkup = store.checkup().await?;
+    let report = Report { store: args.store.store.to_string(), checkup: &checkup };
+    if args.json {
+        print::json(&report)?;
+    } else {
+        print::text(&lines(&report))?;
+    }
+    meets(checkup.grade, args.require_grade)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn lines(report: &Report<'_>) -> String {
+    let Report { store, checkup } = report;
+    let mut lines = format!("{store}: {}\ngrade: {}\n", checkup.server, checkup.grade);
+    for finding in &checkup.findings {
+        lines += &format!("{}  {}\n", if finding.weak { "weak" } else { "good" }, finding.what);
+        if let Some(advice) = &finding.advice {
+            lines += &format!("      {advice}\n");
+        }
+    }
+    lines
+}
+
+/// Says at the start what weakens the store, and refuses one that is weaker than asked for.
+#[cfg(target_os = "linux")]
+pub(crate) async fn at_start(store: &dyn leasehold::store::Store, required: Option<Grade>) -> Result<(), Failure> {
+    match store.checkup().await {
+        Ok(checkup) => {
+            for finding in checkup.findings.iter().filter(|finding| finding.weak) {
+                let advice = finding.advice.as_deref().unwrap_or_default();
+                tracing::warn!(grade = %checkup.grade, advice, "{}", finding.what);
+            }
+            meets(checkup.grade, required)
+        }
+        Err(error) if required.is_some() => Err(error.into()),
+        Err(error) => {
+            tracing::warn!(%error, "the store's settings could not be looked at");
+            Ok(())
+        }
+    }
+}
+
+fn meets(grade: Grade, required: Option<Grade>) -> Result<(), Failure> {
+    match required {
+        Some(required) if grade < required => Err(Failure::usage(format!(
+            "the store is {grade}, and {required} is required; `leasehold doctor` says what to change"
+        ))),
+        _ => Ok(()),
+    }
+}
