@@ -4,10 +4,12 @@
 //! root or not. It can be killed, stopped, paused and started again; a [`Proxy`] in front of it cuts, slows and
 //! loses what passes. Nothing here looks outside the directory it made.
 
+mod clock;
 mod dir;
 mod process;
 mod proxy;
 
+pub use clock::WallClock;
 pub use dir::Dir;
 pub use process::{Process, free_port, wait_for};
 pub use proxy::{Faults, Proxy};

@@ -1,4 +1,4 @@
-//! Real members with real work. The proof is what the work itself wrote: every process keeps a file named after its
+//! Real members with real work on any store. The proof is what the work itself wrote: every process keeps a file named after its
 //! resource, its token and itself, and writes the machine's clock into it every few milliseconds.
 
 use std::collections::BTreeMap;
@@ -32,19 +32,28 @@ pub(crate) struct Stretch {
 
 pub(crate) struct Stage {
     directory: TempDir,
+    store: String,
     ttl: Duration,
     resources: Vec<String>,
     members: BTreeMap<String, Child>,
 }
 
 impl Stage {
+    /// A stage on a SQLite file of its own.
     pub(crate) fn new(ttl: Duration, resources: usize) -> Self {
-        let resources = (1..=resources).map(|number| format!("r{number}")).collect();
-        Self { directory: tempfile::tempdir().unwrap(), ttl, resources, members: BTreeMap::new() }
+        let mut stage = Self::on(String::new(), ttl, resources);
+        stage.store = format!("sqlite:{}", stage.path("work.db").display());
+        stage
     }
 
-    pub(crate) fn store(&self) -> String {
-        format!("sqlite:{}", self.path("work.db").display())
+    /// A stage on the store with this URL.
+    pub(crate) fn on(store: String, ttl: Duration, resources: usize) -> Self {
+        let resources = (1..=resources).map(|number| format!("r{number}")).collect();
+        Self { directory: tempfile::tempdir().unwrap(), store, ttl, resources, members: BTreeMap::new() }
+    }
+
+    pub(crate) fn store(&self) -> &str {
+        &self.store
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -52,10 +61,16 @@ impl Stage {
     }
 
     pub(crate) fn enter(&mut self, name: &str) {
+        self.enter_by(name, &self.store.clone(), &[]);
+    }
+
+    /// A member that reaches the store by a way of its own, and with more in its environment.
+    pub(crate) fn enter_by(&mut self, name: &str, store: &str, environment: &[(&str, &str)]) {
         let journal = self.path(&format!("{name}.journal"));
         std::fs::create_dir_all(&journal).unwrap();
         let child = Command::new(binary())
-            .args(["run", "--store", &self.store(), "--pool", "jobs", "--name", name])
+            .args(["run", "--store", store, "--pool", "jobs", "--name", name])
+            .envs(environment.iter().copied())
             .args(["--ttl", &format!("{}ms", self.ttl.as_millis()), "--log", "warn"])
             .args(["--resources", &self.resources.join(","), "--", binary(), "demo-work"])
             .arg(journal)
@@ -147,6 +162,16 @@ impl Stage {
             assert!(pair[0].to < pair[1].from, "worked on by two at once: {pair:?}");
             assert!(pair[0].token < pair[1].token, "the token did not rise: {pair:?}");
         }
+    }
+
+    /// The same by the ledger, as `leasehold verify` judges it: what the members themselves recorded.
+    pub(crate) fn verify_ledger(&self) {
+        let judged =
+            Command::new(binary()).args(["verify", "--store", &self.store, "--pool", "jobs"]).output();
+        let judged = judged.unwrap();
+        let said = String::from_utf8_lossy(&judged.stdout);
+        assert!(judged.status.success(), "{said}{}", String::from_utf8_lossy(&judged.stderr));
+        assert!(said.contains("overlap 0 s"), "{said}");
     }
 
     /// The longest that any resource which `name` was working on was left alone before the next owner began.
