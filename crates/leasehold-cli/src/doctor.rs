@@ -44,7 +44,10 @@ fn lines(report: &Report<'_>) -> String {
 
 /// Says at the start what weakens the store, and refuses one that is weaker than asked for.
 #[cfg(target_os = "linux")]
-pub(crate) async fn at_start(store: &dyn leasehold::store::Store, required: Option<Grade>) -> Result<(), Failure> {
+pub(crate) async fn at_start(
+    store: &dyn leasehold::store::Store,
+    required: Option<Grade>,
+) -> Result<(), Failure> {
     match store.checkup().await {
         Ok(checkup) => {
             for finding in checkup.findings.iter().filter(|finding| finding.weak) {

@@ -312,20 +312,30 @@ impl Member {
                 Standing::Over(_) => State::Lost,
             },
         };
-        let held = self.tenures.iter().map(|(resource, tenure)| (resource.clone(), tenure.lease.token()));
-        let status = Status {
-            member: self.session.as_ref().map(|session| session.id().clone()),
-            state,
-            held: held.collect(),
-            members: self.member_ids.len(),
-            frozen: self.view.era().is_some_and(|era| era.frozen),
-        };
-        self.status.send_if_modified(|old| {
-            let changed = *old != status;
-            if changed {
-                *old = status;
+        let member = self.session.as_ref().map(|session| session.id());
+        let frozen = self.view.era().is_some_and(|era| era.frozen);
+        self.status.send_if_modified(|status| {
+            // Compared before anything is copied: most passes change nothing, and there may be many leases.
+            let same = status.member.as_ref() == member
+                && (status.state, status.members, status.frozen) == (state, self.member_ids.len(), frozen)
+                && status.held.len() == self.tenures.len()
+                && status.held.iter().zip(&self.tenures).all(|((id, token), (resource, tenure))| {
+                    id == resource && *token == tenure.lease.token()
+                });
+            if !same {
+                *status = Status {
+                    member: member.cloned(),
+                    state,
+                    held: self
+                        .tenures
+                        .iter()
+                        .map(|(id, tenure)| (id.clone(), tenure.lease.token()))
+                        .collect(),
+                    members: self.member_ids.len(),
+                    frozen,
+                };
             }
-            changed
+            !same
         });
     }
 }

@@ -56,16 +56,27 @@ impl Member {
         if self.view.era().is_none_or(|era| era.frozen || era.nonce != session.era()) {
             return;
         }
-        let (mut lost, mut revoked) = (Vec::new(), Vec::new());
+        let (mut lost, mut revoked, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
+        let mine = self.view.leases().iter().filter(|(_, lease)| lease.holder.as_ref() == Some(session.id()));
+        let mut mine = mine.peekable();
+        let term = |resource: &ResourceId, token| Term { resource: resource.clone(), token };
+        // Both are in the order of the resources: one walk is enough, however many there are.
         for (resource, tenure) in &self.tenures {
-            let term = Term { resource: resource.clone(), token: tenure.lease.token() };
-            match self.view.leases().get(resource) {
-                Some(lease) if lease.holder.as_ref() == Some(session.id()) && lease.token == term.token => {
-                    revoked.extend(lease.revoked.then_some(term));
+            while let Some((other, lease)) = mine.next_if(|(other, _)| *other < resource) {
+                unknown.push(term(other, lease.token));
+            }
+            let token = tenure.lease.token();
+            match mine.next_if(|(other, _)| *other == resource) {
+                Some((_, lease)) if lease.token == token => {
+                    revoked.extend(lease.revoked.then(|| term(resource, token)));
                 }
-                _ => lost.push(term),
+                other => {
+                    lost.push(term(resource, token));
+                    unknown.extend(other.map(|(_, lease)| term(resource, lease.token)));
+                }
             }
         }
+        unknown.extend(mine.map(|(resource, lease)| term(resource, lease.token)));
         note_revoked(&session, &self.recorder, &revoked);
         for term in revoked {
             self.stop_term(&term, Reason::Revoked);
@@ -73,17 +84,6 @@ impl Member {
         for term in lost {
             session.forget(&term.resource);
             self.stop_term(&term, Reason::Superseded);
-        }
-        let mut unknown = Vec::new();
-        for (resource, lease) in self.view.leases() {
-            if lease.holder.as_ref() != Some(session.id()) {
-                continue;
-            }
-            let term = Term { resource: resource.clone(), token: lease.token };
-            let known = self.tenures.get(resource).is_some_and(|tenure| tenure.lease.token() == term.token);
-            if !known {
-                unknown.push(term);
-            }
         }
         for term in unknown {
             if made(Mistake::TermUsedAfterItsRelease) && self.returning.remove(&term).is_some() {
