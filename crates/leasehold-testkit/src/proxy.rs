@@ -4,7 +4,7 @@
 //! delay; that is what [`Faults::lose`] does. What is swallowed ([`Faults::swallow_up`], [`Faults::swallow_down`]) never
 //! arrives while the connection stays open: a request that is applied and whose answer is lost, or the reverse.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -43,6 +43,7 @@ impl Faults {
 #[derive(Debug)]
 pub struct Proxy {
     port: u16,
+    target: watch::Sender<u16>,
     faults: watch::Sender<Faults>,
     stop: Option<tokio::sync::oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -59,18 +60,19 @@ impl Proxy {
         listener.set_nonblocking(true).expect("our own socket");
         let own = listener.local_addr().expect("its address").port();
         let (set, faults) = watch::channel(Faults::default());
+        let (lead, target) = watch::channel(port);
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let serve = move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             runtime.expect("a runtime for the proxy").block_on(async {
                 tokio::select! {
-                    () = accept(listener, (Ipv4Addr::LOCALHOST, port).into(), faults) => {}
+                    () = accept(listener, target, faults) => {}
                     _ = stopped => {}
                 }
             });
         };
         let thread = std::thread::Builder::new().name("proxy".to_owned()).spawn(serve).expect("a thread");
-        Self { port: own, faults: set, stop: Some(stop), thread: Some(thread) }
+        Self { port: own, target: lead, faults: set, stop: Some(stop), thread: Some(thread) }
     }
 
     /// Where it listens.
@@ -82,6 +84,12 @@ impl Proxy {
     /// From now on the network is like this.
     pub fn set(&self, faults: Faults) {
         self.faults.send_replace(faults);
+    }
+
+    /// From now on it passes on to another server, as an address that is moved in a failover does. Connections to the one
+    /// before are broken.
+    pub fn lead_to(&self, port: u16) {
+        self.target.send_replace(port);
     }
 
     /// From now on the network is well. Connections from which something was swallowed are broken: bytes are missing.
@@ -99,19 +107,24 @@ impl Drop for Proxy {
     }
 }
 
-async fn accept(listener: std::net::TcpListener, to: SocketAddr, faults: watch::Receiver<Faults>) {
+async fn accept(
+    listener: std::net::TcpListener,
+    target: watch::Receiver<u16>,
+    faults: watch::Receiver<Faults>,
+) {
     let listener = TcpListener::from_std(listener).expect("our own socket");
     loop {
         let Ok((client, _)) = listener.accept().await else { continue };
-        tokio::spawn(carry(client, to, faults.clone()));
+        tokio::spawn(carry(client, target.clone(), faults.clone()));
     }
 }
 
-async fn carry(client: TcpStream, to: SocketAddr, faults: watch::Receiver<Faults>) {
+async fn carry(client: TcpStream, mut target: watch::Receiver<u16>, faults: watch::Receiver<Faults>) {
     if faults.borrow().refuse {
         return;
     }
-    let Ok(server) = TcpStream::connect(to).await else { return };
+    let port = *target.borrow_and_update();
+    let Ok(server) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await else { return };
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
@@ -120,6 +133,7 @@ async fn carry(client: TcpStream, to: SocketAddr, faults: watch::Receiver<Faults
         () = pump(from_client, to_server, faults.clone(), |faults| faults.swallow_up) => {}
         () = pump(from_server, to_client, faults.clone(), |faults| faults.swallow_down) => {}
         () = broken(faults) => {}
+        _ = target.changed() => {}
     }
 }
 
