@@ -7,7 +7,11 @@
 mod dir;
 mod process;
 mod proxy;
+mod redis;
+mod sentinel;
 
 pub use dir::Dir;
 pub use process::{Process, free_port, wait_for};
 pub use proxy::{Faults, Proxy};
+pub use redis::{Persistence, Redis, RedisSetup};
+pub use sentinel::Sentinels;

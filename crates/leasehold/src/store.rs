@@ -48,6 +48,8 @@ mod record;
 mod server;
 
 pub mod memory;
+#[cfg(feature = "redis")]
+pub mod redis;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 
