@@ -8,8 +8,12 @@ mod clock;
 mod dir;
 mod process;
 mod proxy;
+mod redis;
+mod sentinel;
 
 pub use clock::WallClock;
 pub use dir::Dir;
 pub use process::{Process, free_port, wait_for};
 pub use proxy::{Faults, Proxy};
+pub use redis::{Persistence, Redis, RedisSetup};
+pub use sentinel::Sentinels;

@@ -49,6 +49,8 @@ mod server;
 
 pub mod around;
 pub mod memory;
+#[cfg(feature = "redis")]
+pub mod redis;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 

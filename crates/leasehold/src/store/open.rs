@@ -119,6 +119,9 @@ async fn plain(url: &StoreUrl) -> Result<Arc<dyn Store>, StoreError> {
         #[cfg(not(feature = "sqlite"))]
         StoreUrl::Sqlite(_) => Err(not_built_in("SQLite", "sqlite")),
         StoreUrl::Postgres(_) => Err(not_built_in("PostgreSQL", "postgres")),
+        #[cfg(feature = "redis")]
+        StoreUrl::Redis(url) => Ok(Arc::new(super::redis::RedisStore::open(url).await?)),
+        #[cfg(not(feature = "redis"))]
         StoreUrl::Redis(_) => Err(not_built_in("Redis", "redis")),
         StoreUrl::Etcd(_) => Err(not_built_in("etcd", "etcd")),
     }
@@ -139,6 +142,9 @@ pub async fn migrate(url: &StoreUrl, begin: Begin) -> Result<Migrated, StoreErro
             Ok(Migrated { before: None, now: 1 })
         }
         StoreUrl::Postgres(_) => Err(not_built_in("PostgreSQL", "postgres")),
+        #[cfg(feature = "redis")]
+        StoreUrl::Redis(url) => super::redis::RedisStore::migrate(url, begin).await,
+        #[cfg(not(feature = "redis"))]
         StoreUrl::Redis(_) => Err(not_built_in("Redis", "redis")),
         StoreUrl::Etcd(_) => Err(not_built_in("etcd", "etcd")),
     }

@@ -1,0 +1,433 @@
+//! The store on a Redis server, alone or behind sentinels.
+//!
+//! Every call is one script, which the server runs alone and whole. It judges the era first: it compares the record of
+//! the server's identity with what the server really is (its run id and its replication id), and the server's position
+//! with the highest that this handle has seen. What does not fit freezes the store in the same step. A flush, a
+//! restart, a promoted replica and a restored dump all show there.
+//!
+//! # What is where
+//!
+//! ```text
+//! leasehold:era                        identity, nonce, frozen, token base, longest TTL, position
+//! leasehold:past, leasehold:pools      nonces of eras that are over; names of pools
+//! leasehold:session:<id>               pool, TTL, beat, tombstone, profile
+//! leasehold:<pool>:lease:<resource>    token (kept for ever), holder, TTL, revocation, offer
+//! leasehold:<pool>:seq:<kind>          what changed, by position: sessions, leases, marks, declared
+//! leasehold:<pool>:held:<id>           what a session holds; revoked:<id>: of that, what was revoked
+//! leasehold:<pool>:ledger:…            lines, bounded
+//! ```
+//!
+//! Nothing here expires by itself, and the server's clock decides nothing among members. One pool, `endpoints`, is
+//! shown to clients that know nothing of Leasehold, by keys that do expire: see `lua/lease.lua` and `foreign.rs`.
+
+mod address;
+mod call;
+mod checkup;
+mod connect;
+mod failure;
+mod foreign;
+mod hints;
+mod pages;
+mod registry;
+mod reply;
+mod scripts;
+mod tls;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::watch;
+
+use self::address::Address;
+use self::call::{Args, Kind, Shared};
+use self::reply::{Fields, Reply};
+use super::{
+    Acquired, Answer, Begin, Capabilities, Changed, Checkup, Cursor, EndSilent, Freed, Grade, Hints,
+    LeaseRecord, LeaseStore, Migrated, OpenSession, Profile, Pulse, Reasserted, Release, Released, Revoked,
+    ServerUrl, SessionRecord, StoreError, Thawed, Wanted,
+};
+use crate::clock;
+use crate::lease::{BeatNumber, MemberId, Nonce, Pool, TOKEN_MAX, Term};
+
+/// The longest that one call takes, whatever the server does.
+const CALL_MAX: Duration = Duration::from_secs(3);
+/// The most items one call may carry: the server serves nobody else while a script runs.
+const ITEMS_MAX: usize = 256;
+
+/// A store on a Redis server.
+#[derive(Debug)]
+pub struct RedisStore {
+    shared: Arc<Shared>,
+    grade: Grade,
+    /// Dropped with the store, which ends its hints.
+    alive: watch::Sender<()>,
+}
+
+impl RedisStore {
+    /// Opens the store at `url`. Nothing is written.
+    ///
+    /// # Errors
+    /// *Misconfigured* where waiting does not help: the password is wrong, the server is a replica or a cluster, is too
+    /// old, or does not run scripts. *Unavailable* where it does: nothing answers, or the server is loading.
+    pub async fn open(url: &ServerUrl) -> Result<Self, StoreError> {
+        let shared = Arc::new(Shared::new(Address::new(url)?));
+        shared.open().await?;
+        let grade = checkup::look_over(&shared).await?.grade;
+        Ok(Self { shared, grade, alive: watch::Sender::new(()) })
+    }
+
+    /// Writes the first era of the store at `url`, if it has none.
+    ///
+    /// # Errors
+    /// The server cannot be reached or used, or was written by a newer version.
+    pub async fn migrate(url: &ServerUrl, begin: Begin) -> Result<Migrated, StoreError> {
+        let shared = Shared::new(Address::new(url)?);
+        shared.open().await?;
+        let frozen = if begin == Begin::Frozen { "1" } else { "0" };
+        let mut reply = shared.run(Kind::Write, &scripts::MIGRATE, Args::of([frozen])).await?;
+        match reply.word.as_str() {
+            "created" => Ok(Migrated { before: None, now: connect::VERSION }),
+            "found" => {
+                let before = u32::try_from(reply.rest.number()?).map_err(|_| reply.strange())?;
+                Ok(Migrated { before: Some(before), now: before })
+            }
+            _ => Err(reply.strange()),
+        }
+    }
+
+    async fn write(&self, script: &scripts::Script, args: Args) -> Result<Reply, StoreError> {
+        self.shared.run(Kind::Write, script, args).await
+    }
+
+    async fn read(&self, script: &scripts::Script, args: Args) -> Result<Reply, StoreError> {
+        self.shared.run(Kind::Read, script, args).await
+    }
+
+    async fn bounded<T>(&self, call: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+        call::bounded(&self.shared.address.place, call).await
+    }
+
+    /// Keeps up the mirror of all that a session holds, part by part, and answers what foreigners have taken of it.
+    async fn refresh(&self, session: &MemberId) -> Result<Answer<Vec<Term>>, StoreError> {
+        let (mut cursor, mut lost) = ("0".to_owned(), Vec::new());
+        loop {
+            let args = Args::of([session.as_str()]).text(cursor).number(ITEMS_MAX as u64);
+            let part = self.read(&scripts::REFRESH, args).await?;
+            let answer = part.answer(|fields| Ok((fields.text()?, fields.terms()?)))?;
+            let next = match answer {
+                Answer::Done((next, terms)) => {
+                    lost.extend(terms);
+                    next
+                }
+                Answer::Gone => return Ok(Answer::Gone),
+                Answer::Frozen(nonce) => return Ok(Answer::Frozen(nonce)),
+            };
+            if next == "0" {
+                return Ok(Answer::Done(lost));
+            }
+            cursor = next;
+        }
+    }
+
+    async fn free(&self, pool: &Pool, term: &Term, era: Nonce, holder: &str) -> Result<Freed, StoreError> {
+        let args = of_term(pool, term).nonce(era).text(holder);
+        let reply = self.write(&scripts::FREE, args).await?;
+        match reply.word.as_str() {
+            "freed" => Ok(Freed::Freed),
+            "changed" => Ok(Freed::Changed),
+            "frozen" => Ok(Freed::Frozen(reply.era.nonce)),
+            _ => Err(reply.strange()),
+        }
+    }
+}
+
+/// What begins every call of a session.
+fn of_session(session: &MemberId, pulse: Pulse) -> Args {
+    Args::of([session.as_str()]).nonce(pulse.era).beat(pulse.number).beat(pulse.confirmed)
+}
+
+fn of_profile(args: Args, profile: &Profile) -> Result<Args, StoreError> {
+    let listing = profile.listing.as_ref().map_or("", |listing| listing.0.as_str());
+    Ok(args.text(json(profile)?).text(listing))
+}
+
+fn of_term(pool: &Pool, term: &Term) -> Args {
+    Args::of([pool.as_str(), term.resource.as_str()]).number(term.token.0)
+}
+
+/// Whole milliseconds, rounded up: a listener may wait longer than a session asked for, never shorter.
+fn millis(ttl: Duration) -> u64 {
+    u64::try_from(ttl.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX).clamp(1, TOKEN_MAX)
+}
+
+fn json(value: &impl serde::Serialize) -> Result<String, StoreError> {
+    serde_json::to_string(value)
+        .map_err(|error| StoreError::misconfigured("a record cannot be written as JSON").caused_by(error))
+}
+
+fn within_limit(items: usize) -> Result<(), StoreError> {
+    if items <= ITEMS_MAX {
+        return Ok(());
+    }
+    Err(StoreError::misconfigured(format!("a call carries {items} items; at most {ITEMS_MAX} are allowed")))
+}
+
+#[async_trait]
+impl LeaseStore for RedisStore {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { batch_max: ITEMS_MAX, pushes_changes: true, grade: self.grade }
+    }
+
+    async fn checkup(&self) -> Result<Checkup, StoreError> {
+        checkup::look_over(&self.shared).await
+    }
+
+    async fn open(&self, session: &OpenSession) -> Result<Answer<Nonce>, StoreError> {
+        let args = Args::of([session.id.as_str(), session.pool.as_str()]).number(millis(session.ttl));
+        let reply = self.write(&scripts::OPEN, of_profile(args, &session.profile)?).await?;
+        let nonce = reply.era.nonce;
+        reply.answer(|_| Ok(nonce))
+    }
+
+    /// Where the pool is mirrored, the mirror is part of the beat: what is not known to be mirrored is not confirmed, as
+    /// a foreigner could take it while it is trusted.
+    async fn beat(&self, session: &MemberId, pulse: Pulse) -> Result<Answer<Vec<Term>>, StoreError> {
+        self.bounded(async {
+            let reply = self.write(&scripts::BEAT, of_session(session, pulse)).await?;
+            let answer = reply.answer(|fields| Ok((fields.flag()?, fields.terms()?)))?;
+            let (mirrored, mut revoked) = match answer {
+                Answer::Done(done) => done,
+                Answer::Gone => return Ok(Answer::Gone),
+                Answer::Frozen(nonce) => return Ok(Answer::Frozen(nonce)),
+            };
+            if mirrored {
+                match self.refresh(session).await? {
+                    Answer::Done(lost) => revoked.extend(lost),
+                    other => return Ok(other),
+                }
+                revoked.sort_unstable();
+                revoked.dedup();
+            }
+            Ok(Answer::Done(revoked))
+        })
+        .await
+    }
+
+    async fn describe(
+        &self,
+        session: &MemberId,
+        pulse: Pulse,
+        profile: &Profile,
+    ) -> Result<Answer<()>, StoreError> {
+        let args = of_profile(of_session(session, pulse), profile)?;
+        self.write(&scripts::DESCRIBE, args).await?.answer(|_| Ok(()))
+    }
+
+    async fn close(&self, session: &MemberId) -> Result<(), StoreError> {
+        let reply = self.write(&scripts::CLOSE, Args::of([session.as_str()])).await?;
+        let Answer::Done(mirrored) = reply.answer(Fields::flag)? else { return Ok(()) };
+        if mirrored {
+            // The session is over whatever becomes of its mirror, which runs out by itself.
+            if let Err(error) = self.bounded(self.refresh(session)).await {
+                tracing::debug!(%error, "the mirror of a closed session was not taken away");
+            }
+        }
+        Ok(())
+    }
+
+    async fn end_silent(
+        &self,
+        session: &MemberId,
+        heard: BeatNumber,
+        era: Nonce,
+    ) -> Result<EndSilent, StoreError> {
+        let args = Args::of([session.as_str()]).beat(heard).nonce(era);
+        let mut reply = self.write(&scripts::END_SILENT, args).await?;
+        match reply.word.as_str() {
+            "ended" => Ok(EndSilent::Ended),
+            "alive" => Ok(EndSilent::Alive(reply.rest.beat()?)),
+            "absent" => Ok(EndSilent::Absent),
+            "frozen" => Ok(EndSilent::Frozen(reply.era.nonce)),
+            _ => Err(reply.strange()),
+        }
+    }
+
+    async fn acquire(
+        &self,
+        session: &MemberId,
+        pulse: Pulse,
+        wanted: &[Wanted],
+    ) -> Result<Answer<Vec<Acquired>>, StoreError> {
+        within_limit(wanted.len())?;
+        let foreign: Vec<Option<Acquired>> =
+            wanted.iter().map(|wanted| self.shared.foreign.holds(&wanted.resource)).collect();
+        let mut args = of_session(session, pulse).number(TOKEN_MAX);
+        let asked = || wanted.iter().zip(&foreign).filter(|(_, held)| held.is_none());
+        for (wanted, _) in asked() {
+            args = args.text(wanted.resource.as_str()).number(wanted.floor.0.min(TOKEN_MAX));
+        }
+        let reply = self.write(&scripts::ACQUIRE, args).await?;
+        let mut asked = asked().map(|(wanted, _)| wanted);
+        let answer = reply.answer(|fields| {
+            fields.list(|outcome| match asked.next() {
+                Some(wanted) => self.outcome(wanted, outcome),
+                None => Err(failure::unreadable(&self.shared.address.place, "an answer")),
+            })
+        })?;
+        Ok(match answer {
+            Answer::Done(outcomes) => {
+                let mut outcomes = outcomes.into_iter();
+                Answer::Done(
+                    foreign.into_iter().filter_map(|held| held.or_else(|| outcomes.next())).collect(),
+                )
+            }
+            other => other,
+        })
+    }
+
+    async fn release(
+        &self,
+        session: &MemberId,
+        pulse: Pulse,
+        terms: &[Release],
+    ) -> Result<Answer<Vec<Released>>, StoreError> {
+        within_limit(terms.len())?;
+        let mut args = of_session(session, pulse);
+        for release in terms {
+            let (to, load) = match &release.offer {
+                Some(offer) => (offer.to.as_str(), offer.load.to_string()),
+                None => ("", String::new()),
+            };
+            let Term { resource, token } = &release.term;
+            args = args.text(resource.as_str()).number(token.0).text(to).text(load);
+        }
+        let freed =
+            |outcome: &mut Fields| Ok(if outcome.flag()? { Released::Freed } else { Released::NotHeld });
+        self.write(&scripts::RELEASE, args).await?.answer(|fields| fields.list(freed))
+    }
+
+    async fn revoke(&self, pool: &Pool, term: &Term) -> Result<Revoked, StoreError> {
+        let reply = self.write(&scripts::REVOKE, of_term(pool, term)).await?;
+        match reply.word.as_str() {
+            "marked" => Ok(Revoked::Marked),
+            "not held" => Ok(Revoked::NotHeld),
+            "frozen" => Ok(Revoked::Frozen(reply.era.nonce)),
+            _ => Err(reply.strange()),
+        }
+    }
+
+    async fn free_revoked(&self, pool: &Pool, term: &Term, era: Nonce) -> Result<Freed, StoreError> {
+        self.free(pool, term, era, "").await
+    }
+
+    async fn free_orphan(
+        &self,
+        pool: &Pool,
+        holder: &MemberId,
+        term: &Term,
+        era: Nonce,
+    ) -> Result<Freed, StoreError> {
+        self.free(pool, term, era, holder.as_str()).await
+    }
+
+    /// Many terms are said part by part under one pulse. The session has reasserted with the last part.
+    async fn reassert(
+        &self,
+        session: &OpenSession,
+        pulse: Pulse,
+        terms: &[Term],
+    ) -> Result<Answer<Vec<Reasserted>>, StoreError> {
+        let parts: Vec<&[Term]> =
+            if terms.is_empty() { vec![terms] } else { terms.chunks(ITEMS_MAX).collect() };
+        let mut outcomes = Vec::with_capacity(terms.len());
+        for (number, part) in parts.iter().enumerate() {
+            let last = if number + 1 == parts.len() { "1" } else { "0" };
+            let args = Args::of([session.id.as_str(), session.pool.as_str()]).number(millis(session.ttl));
+            let args = of_profile(args, &session.profile)?;
+            let mut args = args.nonce(pulse.era).beat(pulse.number).text(last);
+            for term in *part {
+                args = args.text(term.resource.as_str()).number(term.token.0);
+            }
+            let kept =
+                |outcome: &mut Fields| Ok(if outcome.flag()? { Reasserted::Kept } else { Reasserted::Lost });
+            let reply = self.write(&scripts::REASSERT, args).await?;
+            match reply.answer(|fields| fields.list(kept))? {
+                Answer::Done(part) => outcomes.extend(part),
+                other => return Ok(other),
+            }
+        }
+        Ok(Answer::Done(outcomes))
+    }
+
+    async fn thaw(&self, nonce: Nonce) -> Result<Thawed, StoreError> {
+        let args = Args::default().nonce(nonce).number(clock::token_base(clock::unix_nanos()));
+        let reply = self.write(&scripts::THAW, args).await?;
+        match reply.word.as_str() {
+            "thawed" => Ok(Thawed::Thawed),
+            "changed" => Ok(Thawed::Changed),
+            _ => Err(reply.strange()),
+        }
+    }
+
+    /// Part by part; the tombstone goes with the last. What time did not suffice for is left to the next call.
+    async fn collect(&self, session: &MemberId) -> Result<(), StoreError> {
+        self.bounded(async {
+            loop {
+                let args = Args::of([session.as_str()]).number(ITEMS_MAX as u64);
+                let reply = self.write(&scripts::COLLECT, args).await?;
+                match reply.word.as_str() {
+                    "more" => {}
+                    "done" => return Ok(()),
+                    _ => return Err(reply.strange()),
+                }
+            }
+        })
+        .await
+    }
+
+    async fn sessions(&self, pool: &Pool, since: Cursor) -> Result<Changed<SessionRecord>, StoreError> {
+        pages::sessions(&self.shared, pool, since).await
+    }
+
+    async fn leases(&self, pool: &Pool, since: Cursor) -> Result<Changed<LeaseRecord>, StoreError> {
+        pages::leases(&self.shared, pool, since).await
+    }
+
+    async fn pools(&self) -> Result<Vec<Pool>, StoreError> {
+        let mut reply = self.read(&scripts::POOLS, Args::default()).await?;
+        let mut pools: Vec<Pool> = reply.rest.list(Fields::id)?;
+        pools.sort_unstable();
+        Ok(pools)
+    }
+
+    fn changes(&self, pool: &Pool) -> Hints {
+        hints::listen(Arc::clone(&self.shared), pool.clone(), self.alive.subscribe())
+    }
+}
+
+impl RedisStore {
+    /// What became of one wanted resource.
+    fn outcome(&self, wanted: &Wanted, outcome: &mut Fields) -> Result<Acquired, StoreError> {
+        let resource = wanted.resource.clone();
+        match outcome.text()?.as_str() {
+            "granted" => {
+                outcome.text()?;
+                Ok(Acquired::Granted(Term { resource, token: outcome.token()? }))
+            }
+            "held" => Ok(Acquired::Held { by: outcome.member()?, token: outcome.token()? }),
+            "foreign" => {
+                let (by, token) = (foreign::id_of(&outcome.any_text()?), outcome.token()?);
+                // A lease without an end is theirs until it is gone.
+                let left = u64::try_from(outcome.signed()?).unwrap_or(0);
+                self.shared.foreign.saw(&resource, &by, token, Duration::from_millis(left));
+                Ok(Acquired::Held { by, token })
+            }
+            "used up" => {
+                let said = format!("the tokens of {resource} are used up: {TOKEN_MAX} is the last");
+                Err(StoreError::misconfigured(said))
+            }
+            _ => Err(failure::unreadable(&self.shared.address.place, "an answer")),
+        }
+    }
+}

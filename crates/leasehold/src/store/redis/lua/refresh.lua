@@ -1,0 +1,40 @@
+-- Keeps up the mirror of a part of what a session holds. Own arguments: 1 id, 2 cursor, 3 how many about.
+--
+-- What the mirror lacks is put back. What a foreigner has is lost: it is marked as revoked, so that the holder's beats do
+-- not extend it, and stays the holder's in the record until the holder lets go, as no other member may have it before.
+-- The mirror of an ended session is taken away.
+local found = session(arg(1))
+if not found or found.pool ~= mirrored_pool then
+    return answer('done', '0', {})
+end
+if era.frozen and found.reasserted ~= era.nonce and not found.ended then
+    return answer('frozen')
+end
+local id, pool, lost = found.id, found.pool, {}
+local page = redis.call('SSCAN', held_key(pool, id), arg(2), 'COUNT', arg(3))
+for _, resource in ipairs(page[2]) do
+    local key = lease_key(pool, resource)
+    local record = redis.call('HMGET', key, 'token', 'holder', 'revoked')
+    if record[2] ~= id then
+        -- The set may lag behind the record where the server lost keys; the record counts.
+        redis.call('SREM', held_key(pool, id), resource)
+    elseif found.ended then
+        unmirror(pool, resource, id)
+    elseif foreigner(pool, resource, id) then
+        if record[3] ~= '1' then
+            redis.call('HSET', key, 'revoked', '1')
+            redis.call('SADD', revoked_key(pool, id), resource)
+            touch_lease(pool, resource)
+        end
+        lost[#lost + 1] = { resource, record[1] }
+    else
+        mirror(pool, resource, id, found.ttl)
+    end
+end
+if found.ended then
+    redis.call('DEL', node_key(id))
+end
+if #lost > 0 then
+    tell(pool)
+end
+return answer('done', page[1], lost)

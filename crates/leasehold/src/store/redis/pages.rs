@@ -1,0 +1,107 @@
+//! What changed since a cursor, read page by page so that the server is never held up for long.
+//!
+//! Invariant: every page was read in the era of the first, and whatever changed before the first page was read is on one
+//! of them. What changes while pages are read is found again from the cursor that is answered.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::call::{Args, Kind, Shared};
+use super::reply::Fields;
+use super::scripts;
+use crate::lease::Pool;
+use crate::store::{Changed, Cursor, LeaseRecord, Offer, SessionRecord, StoreError};
+
+/// How many records a page has.
+const PAGE: usize = 1000;
+/// How often reading begins again because the era changed under it.
+const TRIES_MAX: usize = 4;
+
+/// A kind of record: the name of its order, and its fields, the first of which every record has.
+pub(super) struct Kinds {
+    pub(super) name: &'static str,
+    pub(super) fields: &'static [&'static str],
+}
+
+/// Reads what changed, by key in order. After its fields `read` finds the name of the record.
+pub(super) async fn changed<K: Ord, T>(
+    shared: &Shared,
+    kind: &Kinds,
+    pool: &Pool,
+    since: Cursor,
+    read: impl Fn(&mut Fields) -> Result<(K, T), StoreError>,
+) -> Result<Changed<T>, StoreError> {
+    for _ in 0..TRIES_MAX {
+        if let Some(changed) = whole(shared, kind, pool, since, &read).await? {
+            return Ok(changed);
+        }
+    }
+    Err(StoreError::unavailable("the store's era keeps changing; is its server restarting again and again?"))
+}
+
+/// Reads all pages; `None` if the era changed in between.
+async fn whole<K: Ord, T>(
+    shared: &Shared,
+    kind: &Kinds,
+    pool: &Pool,
+    since: Cursor,
+    read: &impl Fn(&mut Fields) -> Result<(K, T), StoreError>,
+) -> Result<Option<Changed<T>>, StoreError> {
+    let mut items = BTreeMap::new();
+    let (mut first, mut after) = (None, since.0);
+    loop {
+        let mut args = Args::of([kind.name, pool.as_str()]).number(after).number(PAGE as u64);
+        for field in kind.fields {
+            args = args.text(*field);
+        }
+        let mut page = shared.run(Kind::Read, &scripts::CHANGED, args).await?;
+        let (era, seq) = *first.get_or_insert((page.era, page.seq));
+        if (page.era.nonce, page.era.frozen) != (era.nonce, era.frozen) {
+            return Ok(None);
+        }
+        after = page.rest.number()?;
+        // A record that changed between two pages is on both; the later one counts.
+        items.extend(page.rest.list(read)?);
+        // What lies beyond the first page's position is found from the cursor.
+        if page.word != "more" || after > seq {
+            let items = items.into_values().collect();
+            return Ok(Some(Changed { era, items, cursor: Cursor(seq) }));
+        }
+    }
+}
+
+const SESSIONS: Kinds = Kinds { name: "sessions", fields: &["pool", "ttl", "beat", "ended", "profile"] };
+const LEASES: Kinds =
+    Kinds { name: "leases", fields: &["token", "holder", "ttl", "revoked", "offer_to", "offer_load"] };
+
+pub(super) async fn sessions(
+    shared: &Shared,
+    pool: &Pool,
+    since: Cursor,
+) -> Result<Changed<SessionRecord>, StoreError> {
+    changed(shared, &SESSIONS, pool, since, |row| {
+        row.text()?;
+        let ttl = Duration::from_millis(row.number()?);
+        let (beat, ended, profile) = (row.beat()?, row.flag()?, row.json()?);
+        let id = row.member()?;
+        Ok((id.clone(), SessionRecord { id, ttl, beat, ended, profile }))
+    })
+    .await
+}
+
+pub(super) async fn leases(
+    shared: &Shared,
+    pool: &Pool,
+    since: Cursor,
+) -> Result<Changed<LeaseRecord>, StoreError> {
+    changed(shared, &LEASES, pool, since, |row| {
+        let (token, holder) = (row.token()?, row.optional_id()?);
+        let (ttl, revoked) = (Duration::from_millis(row.number()?), row.flag()?);
+        let (to, load) = (row.optional_id()?, row.optional()?);
+        let load = load.and_then(|load| load.parse().ok());
+        let offer = to.zip(load).map(|(to, load)| Offer { to, load });
+        let resource: crate::lease::ResourceId = row.id()?;
+        Ok((resource.clone(), LeaseRecord { resource, token, holder, ttl, revoked, offer }))
+    })
+    .await
+}

@@ -1,0 +1,68 @@
+//! The scripts. Each is one atomic step of the server and begins with the same judgement of the era.
+//!
+//! They are sent once and called by their hash. What varies is handed over as keys and arguments: no script is put
+//! together from what callers say.
+
+use std::sync::LazyLock;
+
+/// A script and the hash that it is called by.
+#[derive(Debug)]
+pub(super) struct Script {
+    pub(super) code: &'static str,
+    pub(super) hash: String,
+}
+
+impl Script {
+    fn new(code: &'static str) -> Self {
+        Self { code, hash: redis::Script::new(code).get_hash().to_owned() }
+    }
+}
+
+macro_rules! scripts {
+    ($($name:ident = $file:literal;)*) => {
+        $(
+            pub(super) static $name: LazyLock<Script> = LazyLock::new(|| {
+                Script::new(concat!(
+                    include_str!("lua/era.lua"),
+                    include_str!("lua/notice.lua"),
+                    include_str!("lua/session.lua"),
+                    include_str!("lua/lease.lua"),
+                    include_str!(concat!("lua/", $file)),
+                ))
+            });
+        )*
+
+        /// All of them, to be sent when a connection begins.
+        pub(super) fn all() -> Vec<&'static Script> {
+            vec![&*MIGRATE, $(&*$name),*]
+        }
+    };
+}
+
+scripts! {
+    ACQUIRE = "acquire.lua";
+    APPEND = "append.lua";
+    BEAT = "beat.lua";
+    CHANGED = "changed.lua";
+    CLOSE = "close.lua";
+    COLLECT = "collect.lua";
+    COLLECT_LISTINGS = "collect_listings.lua";
+    DESCRIBE = "describe.lua";
+    END_SILENT = "end_silent.lua";
+    FREE = "free.lua";
+    LEDGER = "ledger.lua";
+    LISTING = "listing.lua";
+    OPEN = "open.lua";
+    POOLS = "pools.lua";
+    PUBLISH = "publish.lua";
+    PUT = "put.lua";
+    REASSERT = "reassert.lua";
+    REFRESH = "refresh.lua";
+    RELEASE = "release.lua";
+    REVOKE = "revoke.lua";
+    THAW = "thaw.lua";
+}
+
+/// Stands apart: it must find the era as it is, and not freeze a store that has none.
+pub(super) static MIGRATE: LazyLock<Script> =
+    LazyLock::new(|| Script::new(concat!(include_str!("lua/era.lua"), include_str!("lua/migrate.lua"))));
