@@ -16,7 +16,10 @@ fn doctor_says_what_a_store_is_worth() {
     assert!(said.contains("\ngrade: durable on one node\n"), "{said}");
     let report: Value = place.json(&["doctor"]);
     assert_eq!(report["grade"], "durable-on-one-node");
-    assert!(report["findings"].as_array().unwrap().iter().all(|finding| finding["weak"] == false), "{report}");
+    assert!(
+        report["findings"].as_array().unwrap().iter().all(|finding| finding["weak"] == false),
+        "{report}"
+    );
 }
 
 // proves P12

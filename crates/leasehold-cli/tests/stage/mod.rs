@@ -1,6 +1,9 @@
 //! Real members with real work on any store. The proof is what the work itself wrote: every process keeps a file named after its
 //! resource, its token and itself, and writes the machine's clock into it every few milliseconds.
 
+// Each test binary uses its own part of this.
+#![allow(dead_code)]
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -52,8 +55,9 @@ impl Stage {
         Self { directory: tempfile::tempdir().unwrap(), store, ttl, resources, members: BTreeMap::new() }
     }
 
-    pub(crate) fn store(&self) -> &str {
-        &self.store
+    /// From now on the store is found by another URL.
+    pub(crate) fn moved_to(&mut self, store: &str) {
+        store.clone_into(&mut self.store);
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {

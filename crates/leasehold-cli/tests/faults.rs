@@ -1,0 +1,54 @@
+//! The fault suite: real members, real servers, and everything that happens to both.
+//!
+//! Every fault is a test of its own for every server. Those that are marked as long are run by `./test --long`.
+
+#[path = "faults/scenes.rs"]
+mod scenes;
+#[path = "faults/servers.rs"]
+mod servers;
+mod stage;
+
+#[path = "faults/redis.rs"]
+mod redis_alone;
+
+/// Every fault for one server.
+macro_rules! faults {
+    ($module:ident: $server:ty, $($more:ident)*) => {
+        mod $module {
+            faults! { @now $server =>
+                a_holder_is_killed
+                a_holder_is_told_to_stop
+                the_server_is_killed_and_started_again
+                the_answers_to_one_member_are_lost
+            }
+            faults! { @long $server =>
+                a_holder_is_frozen_for_longer_than_its_ttl
+                the_server_is_away_for_longer_than_the_ttl
+                the_server_is_paused_for_longer_than_the_ttl
+                one_member_is_cut_off
+                all_members_are_cut_off
+                the_requests_of_one_member_are_lost
+                the_network_loses_a_third_and_is_slow
+                a_round_trip_of_a_sixth_of_the_ttl_loses_nobody_a_lease
+                an_outage_below_a_third_of_the_ttl_loses_nobody_a_lease
+                a_members_clock_jumps_an_hour
+                $($more)*
+            }
+        }
+    };
+    (@now $server:ty => $($fault:ident)*) => {
+        $(#[test]
+        fn $fault() {
+            crate::scenes::$fault::<$server>();
+        })*
+    };
+    (@long $server:ty => $($fault:ident)*) => {
+        $(#[test]
+        #[ignore = "run by ./test --long"]
+        fn $fault() {
+            crate::scenes::$fault::<$server>();
+        })*
+    };
+}
+
+faults!(redis: leasehold_testkit::Redis, the_servers_clock_jumps_an_hour);

@@ -1,0 +1,56 @@
+//! What can happen to Redis only.
+
+use std::time::Duration;
+
+use leasehold_testkit::{Faults, Persistence, Proxy, Redis, RedisSetup};
+use nix::sys::signal::Signal;
+
+use super::scenes::Scene;
+use super::servers::prepare;
+
+const TTL: Duration = Duration::from_secs(3);
+
+fn forgetful() -> Redis {
+    let server = Redis::start_with(RedisSetup { persistence: Persistence::Nothing, ..RedisSetup::default() });
+    prepare(&server.url());
+    server
+}
+
+// proves C20
+#[test]
+fn everything_is_flushed() {
+    let scene = Scene::on(forgetful(), TTL);
+    scene.server.flush_all();
+    scene.end();
+}
+
+// proves C20
+#[test]
+#[ignore = "run by ./test --long"]
+fn a_server_without_persistence_is_started_again() {
+    let mut scene = Scene::on(forgetful(), TTL);
+    scene.server.kill();
+    scene.server.restart();
+    scene.end();
+}
+
+// proves C20, P2: what the primary confirmed last is lost in the failover (15 → 11 without an era)
+#[test]
+fn a_failover_loses_the_last_writes() {
+    let mut scene = Scene::on(forgetful(), TTL);
+    let line = Proxy::to(scene.server.port());
+    let replica = scene.server.replica_of_port(line.port());
+    // From here on the replica hears nothing any more.
+    line.set(Faults { refuse: true, ..Faults::default() });
+    let before = scene.stage.stretches().len();
+    scene.stage.signal("two", Signal::SIGTERM);
+    assert!(scene.stage.reap("two").success());
+    scene.stage.until("the others have its work", |stage| stage.stretches().len() >= before + 3);
+    let way = scene.server.url().replace(&scene.server.port().to_string(), &scene.ways[1].port().to_string());
+    scene.stage.enter_by("two", &way, &[]);
+    scene.stage.until("it has work again", |stage| stage.shares(&["two"])[0] > 0);
+    scene.server.kill();
+    replica.cli(&["REPLICAOF", "NO", "ONE"]);
+    scene.ways.iter().for_each(|way| way.lead_to(replica.port()));
+    scene.end_on(&replica.url());
+}

@@ -1,0 +1,253 @@
+//! What can happen to members, to a server and to the network between them. One function a fault, for any server.
+//!
+//! Each ends with the same questions. What the work itself wrote: was anything ever worked on by two at once, did every
+//! token rise, is everything worked on again? And the ledger: does it say the same?
+
+use std::time::Duration;
+
+use leasehold::clock;
+use leasehold_testkit::{Faults, Proxy, WallClock};
+use nix::sys::signal::Signal;
+
+use super::servers::Server;
+use super::stage::Stage;
+
+pub(crate) const TTL: Duration = Duration::from_secs(3);
+const NAMES: [&str; 3] = ["one", "two", "three"];
+const SHARES: [usize; 3] = [3, 3, 3];
+
+/// Three members, each with its own way to the server.
+pub(crate) struct Scene<S> {
+    pub(crate) server: S,
+    pub(crate) stage: Stage,
+    pub(crate) ways: Vec<Proxy>,
+}
+
+impl<S: Server> Scene<S> {
+    pub(crate) fn begin() -> Self {
+        Self::with_ttl(TTL)
+    }
+
+    pub(crate) fn with_ttl(ttl: Duration) -> Self {
+        Self::on(S::start_in(&[]), ttl)
+    }
+
+    pub(crate) fn on(server: S, ttl: Duration) -> Self {
+        let ways: Vec<Proxy> = NAMES.iter().map(|_| Proxy::to(server.port())).collect();
+        let mut stage = Stage::on(server.url(server.port()), ttl, 9);
+        for (name, way) in NAMES.iter().zip(&ways) {
+            stage.enter_by(name, &server.url(way.port()), &[]);
+        }
+        stage.until_shared(&NAMES, &SHARES);
+        Self { server, stage, ways }
+    }
+
+    /// Everybody has an equal share again, work moves again, and nothing was ever worked on by two.
+    pub(crate) fn end(mut self) {
+        self.stage.until_shared(&NAMES, &SHARES);
+        // Work goes on in a store that is frozen. That it moves shows that the store is in use again.
+        self.stage.signal("three", Signal::SIGTERM);
+        assert!(self.stage.reap("three").success());
+        self.until_others_do_everything(&["one", "two"]);
+        self.judge();
+    }
+
+    /// The same where the store is to be found elsewhere now.
+    pub(crate) fn end_on(mut self, store: &str) {
+        self.stage.moved_to(store);
+        self.end();
+    }
+
+    pub(crate) fn judge(self) {
+        self.stage.verify();
+        self.stage.verify_ledger();
+    }
+
+    fn all_ways(&self, faults: Faults) {
+        self.ways.iter().for_each(|way| way.set(faults));
+    }
+
+    /// Waits until nobody works.
+    pub(crate) fn until_still(&self) {
+        self.stage.until("nobody works", |stage| stage.running().is_empty());
+    }
+
+    fn until_others_do_everything(&self, names: &[&str]) {
+        self.stage.until("the others do everything", |stage| stage.shares(names).iter().sum::<usize>() == 9);
+    }
+}
+
+// proves R007, R100, L1
+pub(crate) fn a_holder_is_killed<S: Server>() {
+    let mut scene = Scene::<S>::begin();
+    let killed = clock::now();
+    scene.stage.signal("two", Signal::SIGKILL);
+    scene.until_others_do_everything(&["one", "three"]);
+    scene.stage.reap("two");
+    println!("owned again {:?} after kill -9, TTL {TTL:?}", scene.stage.longest_gap_after("two", killed));
+    scene.judge();
+}
+
+// proves R010, L2
+pub(crate) fn a_holder_is_told_to_stop<S: Server>() {
+    let mut scene = Scene::<S>::begin();
+    let told = clock::now();
+    scene.stage.signal("three", Signal::SIGTERM);
+    assert!(scene.stage.reap("three").success());
+    scene.until_others_do_everything(&["one", "two"]);
+    let gap = scene.stage.longest_gap_after("three", told);
+    println!("owned again {gap:?} after SIGTERM");
+    assert!(gap < TTL / 2, "left alone for {gap:?}: the hand-over has waited for a TTL");
+    scene.judge();
+}
+
+// proves R008
+pub(crate) fn a_holder_is_frozen_for_longer_than_its_ttl<S: Server>() {
+    let scene = Scene::<S>::begin();
+    scene.stage.signal("one", Signal::SIGSTOP);
+    scene.until_others_do_everything(&["two", "three"]);
+    scene.stage.signal("one", Signal::SIGCONT);
+    scene.end();
+}
+
+// proves C20, P8, P10
+pub(crate) fn the_server_is_killed_and_started_again<S: Server>() {
+    let mut scene = Scene::<S>::begin();
+    scene.server.kill();
+    scene.server.restart();
+    scene.end();
+}
+
+// proves P8, L9
+pub(crate) fn the_server_is_away_for_longer_than_the_ttl<S: Server>() {
+    let mut scene = Scene::<S>::begin();
+    scene.server.kill();
+    scene.until_still();
+    std::thread::sleep(TTL);
+    scene.server.restart();
+    scene.end();
+}
+
+// proves P8
+pub(crate) fn the_server_is_paused_for_longer_than_the_ttl<S: Server>() {
+    let scene = Scene::<S>::begin();
+    scene.server.pause();
+    scene.until_still();
+    std::thread::sleep(TTL);
+    scene.server.resume();
+    scene.end();
+}
+
+// proves P4, P8
+pub(crate) fn one_member_is_cut_off<S: Server>() {
+    let scene = Scene::<S>::begin();
+    scene.ways[0].set(Faults::cut());
+    scene.until_others_do_everything(&["two", "three"]);
+    scene.ways[0].heal();
+    scene.end();
+}
+
+// proves P8, L9
+pub(crate) fn all_members_are_cut_off<S: Server>() {
+    let scene = Scene::<S>::begin();
+    scene.all_ways(Faults::cut());
+    scene.until_still();
+    std::thread::sleep(TTL);
+    scene.all_ways(Faults::default());
+    scene.end();
+}
+
+// proves P7: what one member asks for is done, and it never hears of it
+pub(crate) fn the_answers_to_one_member_are_lost<S: Server>() {
+    let scene = Scene::<S>::begin();
+    scene.ways[1].set(Faults { swallow_down: true, ..Faults::default() });
+    scene.until_others_do_everything(&["one", "three"]);
+    scene.ways[1].heal();
+    scene.end();
+}
+
+// proves P7
+pub(crate) fn the_requests_of_one_member_are_lost<S: Server>() {
+    let scene = Scene::<S>::begin();
+    scene.ways[2].set(Faults { swallow_up: true, ..Faults::default() });
+    scene.until_others_do_everything(&["one", "two"]);
+    scene.ways[2].heal();
+    scene.end();
+}
+
+// proves P4: nobody may be hurt; who keeps what is another matter on such a network
+pub(crate) fn the_network_loses_a_third_and_is_slow<S: Server>() {
+    let scene = Scene::<S>::begin();
+    scene.all_ways(Faults { lose: 0.3, delay: Duration::from_millis(200), ..Faults::default() });
+    std::thread::sleep(TTL * 5);
+    scene.all_ways(Faults::default());
+    scene.end();
+}
+
+/// How many pieces of work have changed hands so far.
+fn changes_of_hands(stage: &Stage) -> usize {
+    stage.stretches().len()
+}
+
+// proves L8
+pub(crate) fn a_round_trip_of_a_sixth_of_the_ttl_loses_nobody_a_lease<S: Server>() {
+    let ttl = Duration::from_secs(6);
+    let scene = Scene::<S>::with_ttl(ttl);
+    let before = changes_of_hands(&scene.stage);
+    scene.all_ways(Faults { lose: 0.05, delay: ttl / 12, ..Faults::default() });
+    std::thread::sleep(ttl * 5);
+    assert_eq!(changes_of_hands(&scene.stage), before, "work has moved");
+    scene.all_ways(Faults::default());
+    scene.end();
+}
+
+// proves L9
+pub(crate) fn an_outage_below_a_third_of_the_ttl_loses_nobody_a_lease<S: Server>() {
+    let ttl = Duration::from_secs(6);
+    let scene = Scene::<S>::with_ttl(ttl);
+    let before = changes_of_hands(&scene.stage);
+    for _ in 0..3 {
+        scene.all_ways(Faults { refuse: true, ..Faults::default() });
+        std::thread::sleep(ttl / 3 - Duration::from_millis(200));
+        scene.all_ways(Faults::default());
+        std::thread::sleep(ttl / 2);
+    }
+    assert_eq!(changes_of_hands(&scene.stage), before, "work has moved");
+    scene.end();
+}
+
+/// An hour, forward and back, while members hold what they hold.
+fn move_a_clock(stage: &Stage, clock: &WallClock) {
+    let before = changes_of_hands(stage);
+    let hour = Duration::from_secs(3600);
+    for put in [WallClock::put_forward, WallClock::put_back] {
+        put(clock, hour);
+        std::thread::sleep(TTL * 2);
+    }
+    assert_eq!(changes_of_hands(stage), before, "a wall clock has moved work");
+}
+
+// proves P4: no wall clock decides
+pub(crate) fn the_servers_clock_jumps_an_hour<S: Server>() {
+    let clock = WallClock::new();
+    let scene = Scene::on(S::start_in(&clock.environment()), TTL);
+    move_a_clock(&scene.stage, &clock);
+    scene.end();
+}
+
+// proves P4
+pub(crate) fn a_members_clock_jumps_an_hour<S: Server>() {
+    let clock = WallClock::new();
+    let mut scene = Scene::<S>::begin();
+    scene.stage.signal("two", Signal::SIGTERM);
+    assert!(scene.stage.reap("two").success());
+    let environment = clock.environment();
+    let environment = environment.each_ref().map(|(name, value)| (name.as_str(), value.as_str()));
+    let way = scene.server.url(scene.ways[1].port());
+    scene.stage.enter_by("two", &way, &environment);
+    scene.stage.until_shared(&NAMES, &SHARES);
+    move_a_clock(&scene.stage, &clock);
+    scene.stage.until_shared(&NAMES, &SHARES);
+    // The ledger orders members by their wall clocks, and is not asked where one of them lied.
+    scene.stage.verify();
+}
