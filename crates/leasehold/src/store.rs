@@ -47,6 +47,8 @@ mod open;
 mod record;
 mod server;
 
+#[cfg(feature = "etcd")]
+pub mod etcd;
 pub mod memory;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;

@@ -110,6 +110,9 @@ pub async fn open(url: &StoreUrl) -> Result<Arc<dyn Store>, StoreError> {
         StoreUrl::Sqlite(_) => Err(not_built_in("SQLite", "sqlite")),
         StoreUrl::Postgres(_) => Err(not_built_in("PostgreSQL", "postgres")),
         StoreUrl::Redis(_) => Err(not_built_in("Redis", "redis")),
+        #[cfg(feature = "etcd")]
+        StoreUrl::Etcd(url) => Ok(Arc::new(super::etcd::EtcdStore::open(url).await?)),
+        #[cfg(not(feature = "etcd"))]
         StoreUrl::Etcd(_) => Err(not_built_in("etcd", "etcd")),
     }
 }
@@ -130,6 +133,9 @@ pub async fn migrate(url: &StoreUrl, begin: Begin) -> Result<Migrated, StoreErro
         }
         StoreUrl::Postgres(_) => Err(not_built_in("PostgreSQL", "postgres")),
         StoreUrl::Redis(_) => Err(not_built_in("Redis", "redis")),
+        #[cfg(feature = "etcd")]
+        StoreUrl::Etcd(url) => super::etcd::EtcdStore::migrate(url, begin).await,
+        #[cfg(not(feature = "etcd"))]
         StoreUrl::Etcd(_) => Err(not_built_in("etcd", "etcd")),
     }
 }
