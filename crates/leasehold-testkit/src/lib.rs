@@ -6,6 +6,7 @@
 
 mod clock;
 mod dir;
+mod etcd;
 mod process;
 mod proxy;
 mod redis;
@@ -13,6 +14,7 @@ mod sentinel;
 
 pub use clock::WallClock;
 pub use dir::Dir;
+pub use etcd::{Etcd, EtcdCluster, EtcdOptions};
 pub use process::{Process, free_port, wait_for};
 pub use proxy::{Faults, Proxy};
 pub use redis::{Persistence, Redis, RedisSetup};

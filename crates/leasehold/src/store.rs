@@ -48,6 +48,8 @@ mod record;
 mod server;
 
 pub mod around;
+#[cfg(feature = "etcd")]
+pub mod etcd;
 pub mod memory;
 #[cfg(feature = "redis")]
 pub mod redis;

@@ -123,6 +123,9 @@ async fn plain(url: &StoreUrl) -> Result<Arc<dyn Store>, StoreError> {
         StoreUrl::Redis(url) => Ok(Arc::new(super::redis::RedisStore::open(url).await?)),
         #[cfg(not(feature = "redis"))]
         StoreUrl::Redis(_) => Err(not_built_in("Redis", "redis")),
+        #[cfg(feature = "etcd")]
+        StoreUrl::Etcd(url) => Ok(Arc::new(super::etcd::EtcdStore::open(url).await?)),
+        #[cfg(not(feature = "etcd"))]
         StoreUrl::Etcd(_) => Err(not_built_in("etcd", "etcd")),
     }
 }
@@ -146,6 +149,9 @@ pub async fn migrate(url: &StoreUrl, begin: Begin) -> Result<Migrated, StoreErro
         StoreUrl::Redis(url) => super::redis::RedisStore::migrate(url, begin).await,
         #[cfg(not(feature = "redis"))]
         StoreUrl::Redis(_) => Err(not_built_in("Redis", "redis")),
+        #[cfg(feature = "etcd")]
+        StoreUrl::Etcd(url) => super::etcd::EtcdStore::migrate(url, begin).await,
+        #[cfg(not(feature = "etcd"))]
         StoreUrl::Etcd(_) => Err(not_built_in("etcd", "etcd")),
     }
 }

@@ -1,0 +1,332 @@
+//! The store on an etcd cluster.
+//!
+//! Every call is an optimistic transaction: what the decision rests on is read, the decision is made in plain Rust
+//! (`sessions`, `leases`), and one etcd transaction compares all that was read and writes what was decided. Where something
+//! changed in between, it is decided again. A heartbeat is one request.
+//!
+//! # What is durable
+//!
+//! What etcd confirms is on the disks of most of its members. Leases of etcd's own decide nothing: they may
+//! end early or late when its leader changes. They carry only the leader keys that foreign programs look at (`mirror`).
+//!
+//! # When the cluster forgets
+//!
+//! A cluster forgets when it is made anew from a snapshot. Its id then differs, or its revision, its term or its log is
+//! behind what was seen. Every transaction compares the id and the term with those in the era's record, every answer is held
+//! against the highest revision that this handle has seen (`lineage`), and whoever opens the store compares the length of
+//! the cluster's log with the one in the record.
+
+mod address;
+mod checkup;
+mod client;
+mod draft;
+mod era;
+mod failure;
+mod keys;
+mod leases;
+mod ledger;
+mod lineage;
+mod listings;
+mod mirror;
+mod open;
+#[allow(missing_docs, unreachable_pub, unused_qualifications, dead_code, clippy::all, clippy::pedantic)]
+mod proto {
+    include!("etcd/proto/etcdserverpb.rs");
+}
+mod reader;
+mod record;
+mod registry;
+mod sessions;
+mod sweeps;
+mod transact;
+mod watch;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use self::keys::Key;
+use self::mirror::{Campaign, Mirrors, Natives};
+use self::record::{LeaseValue, SessionValue, decode, unreadable};
+use self::transact::Engine;
+use self::watch::{Listeners, Watched};
+use super::{
+    Acquired, Answer, Capabilities, Changed, Checkup, Cursor, EndSilent, Freed, Grade, Hints, LeaseRecord,
+    LeaseStore, OpenSession, Profile, Pulse, Reasserted, Release, Released, Revoked, SessionRecord,
+    StoreError, Thawed, Wanted,
+};
+use crate::lease::{BeatNumber, MemberId, Nonce, Pool, Term};
+
+/// The most items one call may carry: their leases and the sessions of those who hold them fit into one transaction.
+const ITEMS_MAX: usize = 60;
+/// How long one call may take.
+const CALL: Duration = Duration::from_secs(3);
+
+/// A store on an etcd cluster. Dropping it ends its watch.
+#[derive(Debug)]
+pub struct EtcdStore {
+    engine: Arc<Engine>,
+    mirrors: Mirrors,
+    natives: Natives,
+    listeners: Arc<Listeners>,
+    runtime: tokio::runtime::Handle,
+    grade: Grade,
+}
+
+impl Drop for EtcdStore {
+    fn drop(&mut self) {
+        self.listeners.close();
+    }
+}
+
+impl EtcdStore {
+    /// Gives a call its deadline.
+    async fn within<T>(
+        &self,
+        call: impl Future<Output = Result<T, StoreError>> + Send,
+    ) -> Result<T, StoreError> {
+        match tokio::time::timeout(CALL, call).await {
+            Ok(answer) => answer,
+            Err(_) => Err(StoreError::unavailable(format!(
+                "etcd has not answered within {} s; the call may still take effect",
+                CALL.as_secs()
+            ))),
+        }
+    }
+
+    /// What this handle's earlier calls knew of the era and a session.
+    fn of_session(&self, session: &MemberId) -> Vec<Key> {
+        let keys = &self.engine.keys;
+        let mut known = vec![keys.era(), keys.pool_of(session)];
+        let place: Option<record::PoolValue> = self.engine.known_value(&known[1]);
+        known.extend(place.map(|place| keys.session(&place.pool, session)));
+        known
+    }
+
+    fn campaign(&self, lease: Option<i64>) -> Campaign<'_> {
+        Campaign { mirrors: &self.mirrors, lease }
+    }
+
+    /// An etcd lease for the leader keys that an acquisition may take; and whether it is new.
+    async fn native_for(
+        &self,
+        session: &MemberId,
+        wanted: &[Wanted],
+    ) -> Result<Option<(i64, bool)>, StoreError> {
+        if !wanted.iter().any(|wanted| self.mirrors.concern(&wanted.resource)) {
+            return Ok(None);
+        }
+        let known = self.of_session(session);
+        let found = self.engine.transact(&known, |step| sessions::find(step, session)).await?;
+        let Some(own) = found else { return Ok(None) };
+        let ttl = Duration::from_millis(own.value.ttl_ms);
+        self.natives.lease_for(&self.engine.client, session, ttl).await.map(Some)
+    }
+
+    async fn acquire_all(
+        &self,
+        session: &MemberId,
+        pulse: Pulse,
+        wanted: &[Wanted],
+    ) -> Result<Answer<Vec<Acquired>>, StoreError> {
+        let native = self.native_for(session, wanted).await?;
+        let campaign = self.campaign(native.map(|(lease, _)| lease));
+        let known = self.of_session(session);
+        let decide = |step: &mut era::Step<'_>| leases::acquire(step, &campaign, session, pulse, wanted);
+        let answer = self.engine.transact(&known, decide).await?;
+        let won = match &answer {
+            Answer::Done(outcomes) => outcomes.iter().any(
+                |outcome| matches!(outcome, Acquired::Granted(term) if self.mirrors.concern(&term.resource)),
+            ),
+            _ => false,
+        };
+        if native.is_some_and(|(_, new)| new) && !won {
+            // A lost campaign leaves no lease behind.
+            self.natives.end(&self.engine.client, session).await;
+        }
+        Ok(answer)
+    }
+
+    async fn release_all(
+        &self,
+        session: &MemberId,
+        pulse: Pulse,
+        terms: &[Release],
+    ) -> Result<Answer<Vec<Released>>, StoreError> {
+        let campaign = self.campaign(None);
+        let mirrored = terms.iter().any(|release| self.mirrors.concern(&release.term.resource));
+        let known = self.of_session(session);
+        let decide = |step: &mut era::Step<'_>| {
+            let answer = leases::release(step, &campaign, session, pulse, terms)?;
+            let still = match step.pool_of(session)? {
+                Some(pool) if mirrored => mirror::holds_any(step, &campaign, session, &pool)?,
+                _ => true,
+            };
+            Ok((answer, still))
+        };
+        let (answer, still) = self.engine.transact(&known, decide).await?;
+        if !still {
+            self.natives.end(&self.engine.client, session).await;
+        }
+        Ok(answer)
+    }
+}
+
+fn within_limit(items: usize) -> Result<(), StoreError> {
+    if items <= ITEMS_MAX {
+        return Ok(());
+    }
+    Err(StoreError::misconfigured(format!("a call carries {items} items; at most {ITEMS_MAX} are allowed")))
+}
+
+#[async_trait]
+impl LeaseStore for EtcdStore {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { batch_max: ITEMS_MAX, pushes_changes: true, grade: self.grade }
+    }
+
+    async fn checkup(&self) -> Result<Checkup, StoreError> {
+        // It asks every endpoint in turn.
+        let looking = checkup::look_over(&self.engine.client);
+        tokio::time::timeout(CALL * 3, looking)
+            .await
+            .unwrap_or_else(|_| Err(StoreError::unavailable("etcd has not answered; try again")))
+    }
+
+    async fn open(&self, session: &OpenSession) -> Result<Answer<Nonce>, StoreError> {
+        let keys = &self.engine.keys;
+        let known = [keys.era(), keys.pool_of(&session.id), keys.session(&session.pool, &session.id)];
+        self.within(self.engine.transact(&known, |step| sessions::open(step, session))).await
+    }
+
+    async fn beat(&self, session: &MemberId, pulse: Pulse) -> Result<Answer<Vec<Term>>, StoreError> {
+        self.within(async {
+            let lease = self.natives.refresh(&self.engine.client, session).await;
+            let campaign = self.campaign(lease);
+            let known = self.of_session(session);
+            self.engine.transact(&known, |step| sessions::beat(step, &campaign, session, pulse)).await
+        })
+        .await
+    }
+
+    async fn describe(
+        &self,
+        session: &MemberId,
+        pulse: Pulse,
+        profile: &Profile,
+    ) -> Result<Answer<()>, StoreError> {
+        let known = self.of_session(session);
+        let describe = self.engine.transact(&known, |step| sessions::describe(step, session, pulse, profile));
+        self.within(describe).await
+    }
+
+    async fn close(&self, session: &MemberId) -> Result<(), StoreError> {
+        self.within(async {
+            let known = self.of_session(session);
+            self.engine.transact(&known, |step| sessions::close(step, session)).await?;
+            self.natives.end(&self.engine.client, session).await;
+            Ok(())
+        })
+        .await
+    }
+
+    async fn end_silent(
+        &self,
+        session: &MemberId,
+        heard: BeatNumber,
+        era: Nonce,
+    ) -> Result<EndSilent, StoreError> {
+        self.within(self.engine.transact(&[], |step| sessions::end_silent(step, session, heard, era))).await
+    }
+
+    async fn acquire(
+        &self,
+        session: &MemberId,
+        pulse: Pulse,
+        wanted: &[Wanted],
+    ) -> Result<Answer<Vec<Acquired>>, StoreError> {
+        within_limit(wanted.len())?;
+        self.within(self.acquire_all(session, pulse, wanted)).await
+    }
+
+    async fn release(
+        &self,
+        session: &MemberId,
+        pulse: Pulse,
+        terms: &[Release],
+    ) -> Result<Answer<Vec<Released>>, StoreError> {
+        within_limit(terms.len())?;
+        self.within(self.release_all(session, pulse, terms)).await
+    }
+
+    async fn revoke(&self, pool: &Pool, term: &Term) -> Result<Revoked, StoreError> {
+        self.within(self.engine.transact(&[], |step| leases::revoke(step, pool, term))).await
+    }
+
+    async fn free_revoked(&self, pool: &Pool, term: &Term, era: Nonce) -> Result<Freed, StoreError> {
+        let campaign = self.campaign(None);
+        let free = self.engine.transact(&[], |step| leases::free_revoked(step, &campaign, pool, term, era));
+        self.within(free).await
+    }
+
+    async fn free_orphan(
+        &self,
+        pool: &Pool,
+        holder: &MemberId,
+        term: &Term,
+        era: Nonce,
+    ) -> Result<Freed, StoreError> {
+        let campaign = self.campaign(None);
+        let free =
+            self.engine.transact(&[], |step| leases::free_orphan(step, &campaign, pool, holder, term, era));
+        self.within(free).await
+    }
+
+    async fn reassert(
+        &self,
+        session: &OpenSession,
+        pulse: Pulse,
+        terms: &[Term],
+    ) -> Result<Answer<Vec<Reasserted>>, StoreError> {
+        self.within(self.engine.reassert(session, pulse, terms)).await
+    }
+
+    async fn thaw(&self, nonce: Nonce) -> Result<Thawed, StoreError> {
+        self.within(self.engine.thaw(nonce)).await
+    }
+
+    async fn collect(&self, session: &MemberId) -> Result<(), StoreError> {
+        self.within(self.engine.collect(session)).await
+    }
+
+    async fn sessions(&self, pool: &Pool, since: Cursor) -> Result<Changed<SessionRecord>, StoreError> {
+        let prefix = self.engine.keys.sessions(pool);
+        let read = self.engine.changed(&prefix, since, |name, kv| {
+            let id: MemberId = name.parse().map_err(|_| unreadable(&kv.key))?;
+            Ok(decode::<SessionValue>(&kv.key, &kv.value)?.shown(id))
+        });
+        self.within(read).await
+    }
+
+    async fn leases(&self, pool: &Pool, since: Cursor) -> Result<Changed<LeaseRecord>, StoreError> {
+        let prefix = self.engine.keys.leases(pool);
+        let read = self.engine.changed(&prefix, since, |name, kv| {
+            let resource = name.parse().map_err(|_| unreadable(&kv.key))?;
+            Ok(decode::<LeaseValue>(&kv.key, &kv.value)?.shown(resource))
+        });
+        self.within(read).await
+    }
+
+    async fn pools(&self) -> Result<Vec<Pool>, StoreError> {
+        self.within(self.engine.pools()).await
+    }
+
+    fn changes(&self, pool: &Pool) -> Hints {
+        self.listeners.listen(pool, || {
+            let watched = Watched { keys: self.engine.keys.clone(), mirrors: self.mirrors.clone() };
+            let (engine, listeners) = (Arc::clone(&self.engine), Arc::clone(&self.listeners));
+            self.runtime.spawn(watch::serve(engine, watched, listeners)).abort_handle()
+        })
+    }
+}

@@ -1,0 +1,144 @@
+//! Calls that touch more than one transaction can hold: they go forward in bounded transactions, each of which is right
+//! by itself, and whoever repeats them goes on where they stopped.
+
+use super::draft::Stop;
+use super::era::Step;
+use super::keys::{Key, after};
+use super::leases;
+use super::proto::KeyValue;
+use super::record::{LeaseValue, SessionValue, decode, unreadable};
+use super::transact::Engine;
+use crate::clock;
+use crate::lease::{MemberId, Nonce, Pool, Term};
+use crate::store::{Answer, Cursor, OpenSession, Pulse, Reasserted, StoreError, Thawed};
+
+/// How many records one transaction changes.
+const CHUNK: usize = 60;
+
+impl Engine {
+    /// Says again what a session holds.
+    pub(super) async fn reassert(
+        &self,
+        open: &OpenSession,
+        pulse: Pulse,
+        terms: &[Term],
+    ) -> Result<Answer<Vec<Reasserted>>, StoreError> {
+        let mut outcomes = Vec::with_capacity(terms.len());
+        let mut rest = terms;
+        loop {
+            let (chunk, left) = rest.split_at(rest.len().min(CHUNK));
+            let last = left.is_empty();
+            let said = self.transact(&[], |step| leases::reassert(step, open, pulse, chunk, last)).await?;
+            match said {
+                Answer::Done(mut some) => outcomes.append(&mut some),
+                refused => return Ok(refused),
+            }
+            if last {
+                return Ok(Answer::Done(outcomes));
+            }
+            rest = left;
+        }
+    }
+
+    /// Ends a freeze. Whoever did not reassert is ended first, while the store is still frozen: nobody can join it then, and
+    /// who reasserts late changes a record that is compared.
+    pub(super) async fn thaw(&self, nonce: Nonce) -> Result<Thawed, StoreError> {
+        let seen = self.scan(&self.keys.all_sessions(), Cursor::START).await?;
+        if !seen.era.frozen || seen.era.nonce != nonce {
+            return Ok(Thawed::Changed);
+        }
+        let mut silent = Vec::new();
+        for kv in &seen.kvs {
+            let session: SessionValue = decode(&kv.key, &kv.value)?;
+            if !session.ended && session.reasserted != Some(nonce) {
+                silent.push(kv.key.clone());
+            }
+        }
+        for keys in silent.chunks(CHUNK) {
+            if !self.transact(&[], |step| end_unheard(step, nonce, keys)).await? {
+                return Ok(Thawed::Changed);
+            }
+        }
+        let base = clock::token_base(clock::unix_nanos());
+        let thawed = self.transact(&[], |step| {
+            if !step.era.frozen || step.era.nonce != nonce {
+                return Ok(Thawed::Changed);
+            }
+            step.thaw(base);
+            Ok(Thawed::Thawed)
+        });
+        thawed.await
+    }
+
+    /// Clears what an ended session held and forgets it. Nothing can be given to it any more, so what one listing after its
+    /// end shows is everything.
+    pub(super) async fn collect(&self, id: &MemberId) -> Result<(), StoreError> {
+        let ended = self.transact(&[], |step| {
+            let Some(pool) = step.pool_of(id)? else { return Ok(None) };
+            let ended = step.session(&pool, id)?.is_some_and(|session| session.ended);
+            Ok((ended && !step.era.frozen).then_some(pool))
+        });
+        let Some(pool) = ended.await? else { return Ok(()) };
+        let held = self.leases_of(&pool, id).await?;
+        for keys in held.chunks(CHUNK) {
+            if !self.transact(&[], |step| clear(step, &pool, id, keys)).await? {
+                return Ok(());
+            }
+        }
+        self.transact(&[], |step| {
+            if !step.era.frozen && step.session(&pool, id)?.is_some_and(|session| session.ended) {
+                step.draft.delete(step.keys.session(&pool, id));
+                step.draft.delete(step.keys.pool_of(id));
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn leases_of(&self, pool: &Pool, holder: &MemberId) -> Result<Vec<Key>, StoreError> {
+        let prefix = self.keys.leases(pool);
+        let seen = self.scan(&prefix, Cursor::START).await?;
+        let is_held = |kv: &KeyValue| -> Result<bool, StoreError> {
+            after(&kv.key, &prefix).ok_or_else(|| unreadable(&kv.key))?;
+            let lease: LeaseValue = decode(&kv.key, &kv.value)?;
+            Ok(lease.holder.as_ref() == Some(holder))
+        };
+        let mut held = Vec::new();
+        for kv in seen.kvs {
+            if is_held(&kv)? {
+                held.push(kv.key);
+            }
+        }
+        Ok(held)
+    }
+}
+
+/// Ends sessions that did not reassert; false if the store is no longer frozen under `nonce`.
+fn end_unheard(step: &mut Step<'_>, nonce: Nonce, keys: &[Key]) -> Result<bool, Stop> {
+    if !step.era.frozen || step.era.nonce != nonce {
+        return Ok(false);
+    }
+    step.draft.need(keys.iter().cloned())?;
+    for key in keys {
+        let session: Option<SessionValue> = step.draft.read(key)?;
+        if let Some(session) = session.filter(|session| !session.ended && session.reasserted != Some(nonce)) {
+            step.draft.put(key.clone(), &SessionValue { ended: true, quiet: false, ..session })?;
+        }
+    }
+    Ok(true)
+}
+
+/// Clears leases of an ended session; false if the store was frozen, which keeps tombstones.
+fn clear(step: &mut Step<'_>, pool: &Pool, holder: &MemberId, keys: &[Key]) -> Result<bool, Stop> {
+    step.draft.need(keys.iter().cloned().chain([step.keys.session(pool, holder)]))?;
+    if step.era.frozen || !step.session(pool, holder)?.is_some_and(|session| session.ended) {
+        return Ok(false);
+    }
+    for key in keys {
+        if let Some(lease) = step.lease(key)?.filter(|lease| lease.holder.as_ref() == Some(holder)) {
+            let offer = lease.offer.clone();
+            step.draft.put(key.clone(), &lease.free(offer))?;
+        }
+    }
+    Ok(true)
+}
