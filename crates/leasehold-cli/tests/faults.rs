@@ -8,6 +8,8 @@ mod scenes;
 mod servers;
 mod stage;
 
+#[path = "faults/etcd.rs"]
+mod etcd_alone;
 #[path = "faults/redis.rs"]
 mod redis_alone;
 
@@ -52,3 +54,5 @@ macro_rules! faults {
 }
 
 faults!(redis: leasehold_testkit::Redis, the_servers_clock_jumps_an_hour);
+// Its clock cannot be moved from outside: it asks the kernel without the C library.
+faults!(etcd: leasehold_testkit::Etcd,);

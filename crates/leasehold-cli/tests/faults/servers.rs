@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use leasehold_testkit::{Persistence, Redis, RedisSetup};
+use leasehold_testkit::{Etcd, EtcdOptions, Persistence, Redis, RedisSetup};
 
 use super::stage::binary;
 
@@ -48,6 +48,39 @@ impl Server for Redis {
 
     fn url(&self, port: u16) -> String {
         self.url().replace(&format!(":{}", self.port()), &format!(":{port}"))
+    }
+
+    fn kill(&mut self) {
+        self.kill();
+    }
+
+    fn restart(&mut self) {
+        self.restart();
+    }
+
+    fn pause(&self) {
+        self.pause();
+    }
+
+    fn resume(&self) {
+        self.resume();
+    }
+}
+
+impl Server for Etcd {
+    fn start_in(environment: &[(String, String)]) -> Self {
+        let options = EtcdOptions { environment: environment.to_vec(), ..EtcdOptions::default() };
+        let server = Etcd::start_with(options);
+        prepare(&server.url("leasehold"));
+        server
+    }
+
+    fn port(&self) -> u16 {
+        self.port()
+    }
+
+    fn url(&self, port: u16) -> String {
+        self.url("leasehold").replace(&format!(":{}/", self.port()), &format!(":{port}/"))
     }
 
     fn kill(&mut self) {
