@@ -108,6 +108,9 @@ pub async fn open(url: &StoreUrl) -> Result<Arc<dyn Store>, StoreError> {
         StoreUrl::Sqlite(path) => Ok(Arc::new(super::sqlite::SqliteStore::open(path).await?)),
         #[cfg(not(feature = "sqlite"))]
         StoreUrl::Sqlite(_) => Err(not_built_in("SQLite", "sqlite")),
+        #[cfg(feature = "postgres")]
+        StoreUrl::Postgres(url) => Ok(Arc::new(super::postgres::PostgresStore::open(url).await?)),
+        #[cfg(not(feature = "postgres"))]
         StoreUrl::Postgres(_) => Err(not_built_in("PostgreSQL", "postgres")),
         StoreUrl::Redis(_) => Err(not_built_in("Redis", "redis")),
         StoreUrl::Etcd(_) => Err(not_built_in("etcd", "etcd")),
@@ -128,6 +131,9 @@ pub async fn migrate(url: &StoreUrl, begin: Begin) -> Result<Migrated, StoreErro
             open(url).await?;
             Ok(Migrated { before: None, now: 1 })
         }
+        #[cfg(feature = "postgres")]
+        StoreUrl::Postgres(url) => super::postgres::PostgresStore::migrate(url, begin).await,
+        #[cfg(not(feature = "postgres"))]
         StoreUrl::Postgres(_) => Err(not_built_in("PostgreSQL", "postgres")),
         StoreUrl::Redis(_) => Err(not_built_in("Redis", "redis")),
         StoreUrl::Etcd(_) => Err(not_built_in("etcd", "etcd")),
