@@ -7,6 +7,7 @@
 mod clock;
 mod dir;
 mod etcd;
+mod postgres;
 mod process;
 mod proxy;
 mod redis;
@@ -15,6 +16,7 @@ mod sentinel;
 pub use clock::WallClock;
 pub use dir::Dir;
 pub use etcd::{Etcd, EtcdCluster, EtcdOptions};
+pub use postgres::{PgBouncer, Postgres};
 pub use process::{Process, free_port, wait_for};
 pub use proxy::{Faults, Proxy};
 pub use redis::{Persistence, Redis, RedisSetup};

@@ -118,6 +118,9 @@ async fn plain(url: &StoreUrl) -> Result<Arc<dyn Store>, StoreError> {
         StoreUrl::Sqlite(path) => Ok(Arc::new(super::sqlite::SqliteStore::open(path).await?)),
         #[cfg(not(feature = "sqlite"))]
         StoreUrl::Sqlite(_) => Err(not_built_in("SQLite", "sqlite")),
+        #[cfg(feature = "postgres")]
+        StoreUrl::Postgres(url) => Ok(Arc::new(super::postgres::PostgresStore::open(url).await?)),
+        #[cfg(not(feature = "postgres"))]
         StoreUrl::Postgres(_) => Err(not_built_in("PostgreSQL", "postgres")),
         #[cfg(feature = "redis")]
         StoreUrl::Redis(url) => Ok(Arc::new(super::redis::RedisStore::open(url).await?)),
@@ -144,6 +147,9 @@ pub async fn migrate(url: &StoreUrl, begin: Begin) -> Result<Migrated, StoreErro
             open(url).await?;
             Ok(Migrated { before: None, now: 1 })
         }
+        #[cfg(feature = "postgres")]
+        StoreUrl::Postgres(url) => super::postgres::PostgresStore::migrate(url, begin).await,
+        #[cfg(not(feature = "postgres"))]
         StoreUrl::Postgres(_) => Err(not_built_in("PostgreSQL", "postgres")),
         #[cfg(feature = "redis")]
         StoreUrl::Redis(url) => super::redis::RedisStore::migrate(url, begin).await,

@@ -1,0 +1,406 @@
+//! A private PostgreSQL server, a pooler in front of one, and what can happen to them.
+
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+
+use nix::sys::signal::Signal;
+
+use crate::{Dir, Process, free_port, wait_for};
+
+/// Where Debian keeps the server's own programs, the newest first.
+const BINARIES: [&str; 5] = [
+    "/usr/lib/postgresql/18/bin",
+    "/usr/lib/postgresql/17/bin",
+    "/usr/lib/postgresql/16/bin",
+    "/usr/lib/postgresql/15/bin",
+    "/usr/lib/postgresql/14/bin",
+];
+
+/// The superuser of every server here.
+const USER: &str = "leasehold";
+
+/// A PostgreSQL server on a loopback port, with its data in a directory of its own.
+#[derive(Debug)]
+pub struct Postgres {
+    // Before the directory: what runs in it ends first.
+    process: Option<Process>,
+    heir: Option<Heir>,
+    dir: Dir,
+    data: PathBuf,
+    port: u16,
+    settings: Vec<String>,
+    environment: Vec<(String, String)>,
+}
+
+impl Postgres {
+    /// A server that waits for no disk: what is killed is the process, not the machine.
+    #[must_use]
+    pub fn start() -> Self {
+        Self::start_with(&["fsync=off"])
+    }
+
+    /// A server with other settings, as `name=value`.
+    ///
+    /// # Panics
+    /// It does not start.
+    #[must_use]
+    pub fn start_with(settings: &[&str]) -> Self {
+        Self::start_in(settings, &[])
+    }
+
+    /// A server with other settings, and an environment.
+    ///
+    /// # Panics
+    /// It does not start.
+    #[must_use]
+    pub fn start_in(settings: &[&str], environment: &[(&str, &str)]) -> Self {
+        let dir = Dir::new();
+        let data = dir.join("data");
+        copy(&dir, template(), &data);
+        let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        let mut server = Self {
+            process: None,
+            heir: None,
+            dir,
+            data,
+            port: free_port(),
+            settings: settings.iter().map(|setting| (*setting).to_owned()).collect(),
+            environment: environment.iter().map(own).collect(),
+        };
+        server.run();
+        server
+    }
+
+    fn run(&mut self) {
+        let mut command = as_servant(&self.dir, &binary("postgres"));
+        command.arg("-D").arg(&self.data).args(["-h", "127.0.0.1", "-p", &self.port.to_string()]);
+        command.arg("-k").arg(self.dir.path()).args(["-c", "max_connections=300"]);
+        for setting in &self.settings {
+            command.args(["-c", setting]);
+        }
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        // The socket's directory belongs to the server.
+        self.dir.give(self.dir.path());
+        let process = Process::start(&mut command, &self.dir.join("log"));
+        self.heir = Some(Heir::of(Some(process.id()), self.dir.path()));
+        self.process = Some(process);
+        wait_for("PostgreSQL answers", || self.is_ready());
+    }
+
+    fn is_ready(&mut self) -> bool {
+        if self.process.as_mut().is_some_and(Process::ended) {
+            panic!("PostgreSQL ended: {}", self.log());
+        }
+        let mut ready = Command::new(binary("pg_isready"));
+        ready.args(["-q", "-h", "127.0.0.1", "-p", &self.port.to_string(), "-U", USER, "-d", "postgres"]);
+        ready.status().is_ok_and(|status| status.success())
+    }
+
+    /// Its port.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Its process.
+    ///
+    /// # Panics
+    /// It does not run.
+    #[must_use]
+    pub fn process(&self) -> &Process {
+        self.process.as_ref().expect("the server runs")
+    }
+
+    /// The directory with its socket.
+    #[must_use]
+    pub fn socket_dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Its directory: for files that it should be able to read.
+    #[must_use]
+    pub fn dir(&self) -> &Dir {
+        &self.dir
+    }
+
+    /// The address of a database, for its superuser.
+    #[must_use]
+    pub fn url(&self, database: &str) -> String {
+        url(self.port, database)
+    }
+
+    /// What it said so far.
+    #[must_use]
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.dir.join("log")).unwrap_or_default()
+    }
+
+    /// Runs statements and answers what they gave back, a line for each row.
+    ///
+    /// # Panics
+    /// They fail.
+    pub fn sql(&self, database: &str, statements: &str) -> String {
+        sql(self.port, database, statements)
+    }
+
+    /// Runs statements and answers what they gave back, or what was wrong with them.
+    ///
+    /// # Errors
+    /// What the server said.
+    pub fn try_sql(&self, database: &str, statements: &str) -> Result<String, String> {
+        try_sql(self.port, database, statements)
+    }
+
+    /// Creates an empty database.
+    pub fn create(&self, database: &str) {
+        self.sql("postgres", &format!("CREATE DATABASE {database} TEMPLATE template0"));
+    }
+
+    /// Makes a database anew as a copy of another; everybody on either is thrown out.
+    pub fn copy_database(&self, from: &str, to: &str) {
+        self.throw_out(from);
+        self.sql("postgres", &format!("DROP DATABASE IF EXISTS {to} WITH (FORCE)"));
+        // Somebody may have come back in between.
+        wait_for("a copy of the database", || {
+            self.throw_out(from);
+            self.try_sql("postgres", &format!("CREATE DATABASE {to} TEMPLATE {from}")).is_ok()
+        });
+    }
+
+    fn throw_out(&self, database: &str) {
+        let them = format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{database}'");
+        self.sql("postgres", &them);
+    }
+
+    /// Kills it: nothing is written any more.
+    pub fn kill(&mut self) {
+        // Its own processes end when they notice that it has.
+        self.end(Signal::SIGKILL);
+    }
+
+    /// Stops it in good order, without waiting for its clients.
+    pub fn stop(&mut self) {
+        self.end(Signal::SIGINT);
+    }
+
+    fn end(&mut self, signal: Signal) {
+        self.heir = None;
+        if let Some(mut process) = self.process.take() {
+            process.end(signal);
+        }
+        let lock = self.data.join("postmaster.pid");
+        let socket = self.dir.join(&format!(".s.PGSQL.{}.lock", self.port));
+        if signal == Signal::SIGKILL {
+            // What a dead server left behind would be taken for a living one, should its number have been given again.
+            let _ = (std::fs::remove_file(lock), std::fs::remove_file(socket));
+        }
+    }
+
+    /// Starts it again: same port, same data.
+    ///
+    /// # Panics
+    /// It does not start.
+    pub fn restart(&mut self) {
+        if self.process.is_some() {
+            self.stop();
+        }
+        self.run();
+    }
+
+    /// Lets it and all its processes stand still.
+    pub fn pause(&self) {
+        self.all(Signal::SIGSTOP);
+    }
+
+    /// Lets it go on.
+    pub fn resume(&self) {
+        self.all(Signal::SIGCONT);
+    }
+
+    fn all(&self, signal: Signal) {
+        let leader = self.process().id();
+        let children = std::fs::read_to_string(format!("/proc/{leader}/task/{leader}/children"));
+        self.process().signal(signal);
+        for child in children.unwrap_or_default().split_whitespace().filter_map(|id| id.parse().ok()) {
+            let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(child), signal);
+        }
+    }
+
+    /// Takes a copy of the files of a stopped server, to be put back with [`Postgres::put_back`].
+    ///
+    /// # Panics
+    /// It runs.
+    #[must_use]
+    pub fn copy_files(&self, name: &str) -> PathBuf {
+        assert!(self.process.is_none(), "files are copied while nobody writes them");
+        let to = self.dir.join(name);
+        copy(&self.dir, &self.data, &to);
+        to
+    }
+
+    /// Puts a copy of its files into their place, as an operator who restores a backup does.
+    ///
+    /// # Panics
+    /// It runs.
+    pub fn put_back(&self, from: &Path) {
+        assert!(self.process.is_none(), "files are replaced while nobody writes them");
+        std::fs::remove_dir_all(&self.data).expect("our own files");
+        copy(&self.dir, from, &self.data);
+    }
+
+    /// Starts a standby that follows this server by streaming.
+    ///
+    /// # Panics
+    /// It does not start.
+    #[must_use]
+    pub fn replica(&self, settings: &[&str]) -> Self {
+        let dir = Dir::new();
+        dir.give(dir.path());
+        let data = dir.join("data");
+        let mut backup = as_servant(&dir, &binary("pg_basebackup"));
+        backup.args(["-h", "127.0.0.1", "-p", &self.port.to_string(), "-U", USER, "-R", "-X", "stream"]);
+        backup.args(["-c", "fast", "-D"]).arg(&data);
+        succeed(&mut backup);
+        let settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
+        let environment = self.environment.clone();
+        let mut server = Self { process: None, heir: None, dir, data, port: free_port(), settings, environment };
+        server.run();
+        server
+    }
+
+    /// Makes a standby a primary.
+    ///
+    /// # Panics
+    /// It cannot become one.
+    pub fn promote(&self) {
+        self.sql("postgres", "SELECT pg_promote()");
+        wait_for("the standby is a primary", || {
+            self.sql("postgres", "SELECT pg_is_in_recovery()").trim() == "f"
+        });
+    }
+}
+
+/// A PgBouncer in transaction mode: every transaction may go to another connection of the server.
+#[derive(Debug)]
+pub struct PgBouncer {
+    _process: Process,
+    _dir: Dir,
+    port: u16,
+}
+
+impl PgBouncer {
+    /// Stands in front of a server.
+    ///
+    /// # Panics
+    /// It does not start.
+    #[must_use]
+    pub fn before(server: &Postgres) -> Self {
+        let dir = Dir::new();
+        let port = free_port();
+        let config = dir.join("pgbouncer.ini");
+        let text = format!(
+            "[databases]\n* = host=127.0.0.1 port={}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n\
+             unix_socket_dir =\nauth_type = any\npool_mode = transaction\nmax_client_conn = 200\ndefault_pool_size = 8\n\
+             admin_users = {USER}\n",
+            server.port
+        );
+        // Whoever comes is let in as the superuser, as the server itself does on loopback.
+        let text = text.replace(&format!("port={}\n", server.port), &format!("port={} user={USER}\n", server.port));
+        std::fs::write(&config, text).expect("a file in our own directory");
+        dir.give(&config);
+        let mut command = as_servant(&dir, Path::new("/usr/sbin/pgbouncer"));
+        command.arg(&config);
+        let process = Process::start(&mut command, &dir.join("log"));
+        wait_for("PgBouncer answers", || try_sql(port, "postgres", "SELECT 1").is_ok());
+        Self { _process: process, _dir: dir, port }
+    }
+
+    /// The address of a database through it.
+    #[must_use]
+    pub fn url(&self, database: &str) -> String {
+        url(self.port, database)
+    }
+}
+
+/// Clears up after us if we end without doing so, as a process does with what it keeps for ever: it ends the server and
+/// removes the directory when the pipe to it closes.
+#[derive(Debug)]
+struct Heir(Child);
+
+impl Heir {
+    fn of(server: Option<u32>, directory: &Path) -> Self {
+        let ends = "read -r never; [ -z \"$0\" ] || kill -QUIT \"$0\"; sleep 1; rm -rf \"$1\"";
+        let mut shell = Command::new("sh");
+        shell.args(["-c", ends, &server.map_or_else(String::new, |id| id.to_string())]).arg(directory);
+        // A group of its own: what interrupts us does not interrupt it.
+        shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+        Self(shell.spawn().expect("a shell"))
+    }
+}
+
+impl Drop for Heir {
+    fn drop(&mut self) {
+        let _ = (self.0.kill(), self.0.wait());
+    }
+}
+
+fn url(port: u16, database: &str) -> String {
+    format!("postgres://{USER}@127.0.0.1:{port}/{database}")
+}
+
+fn sql(port: u16, database: &str, statements: &str) -> String {
+    try_sql(port, database, statements).unwrap_or_else(|said| panic!("{statements}: {said}"))
+}
+
+fn try_sql(port: u16, database: &str, statements: &str) -> Result<String, String> {
+    let mut psql = Command::new("psql");
+    psql.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-h", "127.0.0.1", "-U", USER]);
+    psql.args(["-p", &port.to_string(), "-d", database, "-c", statements]).env("PGCONNECT_TIMEOUT", "10");
+    let output = psql.output().expect("psql is installed");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+}
+
+/// The files of a server that has never run: made once for each process of tests.
+fn template() -> &'static Path {
+    static TEMPLATE: OnceLock<(Heir, Dir, PathBuf)> = OnceLock::new();
+
+    let (.., data) = TEMPLATE.get_or_init(|| {
+        let dir = Dir::new();
+        dir.give(dir.path());
+        let data = dir.join("data");
+        let mut initdb = as_servant(&dir, &binary("initdb"));
+        initdb.arg("-D").arg(&data).args(["-U", USER, "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"]);
+        succeed(&mut initdb);
+        (Heir::of(None, dir.path()), dir, data)
+    });
+    data
+}
+
+fn copy(dir: &Dir, from: &Path, to: &Path) {
+    succeed(Command::new("cp").arg("-a").arg(from).arg(to));
+    dir.give(to);
+}
+
+fn binary(name: &str) -> PathBuf {
+    let found = BINARIES.iter().map(|directory| Path::new(directory).join(name)).find(|path| path.exists());
+    found.unwrap_or_else(|| panic!("{name} is not installed; install Debian's postgresql"))
+}
+
+/// A command that is not root: PostgreSQL refuses to be.
+fn as_servant(dir: &Dir, program: &Path) -> Command {
+    let mut command = Command::new(program);
+    if let Some((user, group)) = dir.owner() {
+        command.uid(user).gid(group);
+    }
+    command.current_dir(dir.path()).env("HOME", dir.path());
+    command
+}
+
+fn succeed(command: &mut Command) {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?} cannot be started: {error}"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?} failed: {said}");
+}
