@@ -5,6 +5,8 @@
 mod config;
 #[path = "bad_input/disk.rs"]
 mod disk;
+#[path = "bad_input/servers.rs"]
+mod servers;
 #[path = "bad_input/sources.rs"]
 mod sources;
 mod support;

@@ -10,6 +10,8 @@ mod stage;
 
 #[path = "faults/etcd.rs"]
 mod etcd_alone;
+#[path = "faults/postgres.rs"]
+mod postgres_alone;
 #[path = "faults/redis.rs"]
 mod redis_alone;
 
@@ -53,6 +55,7 @@ macro_rules! faults {
     };
 }
 
+faults!(postgres: leasehold_testkit::Postgres, the_servers_clock_jumps_an_hour);
 faults!(redis: leasehold_testkit::Redis, the_servers_clock_jumps_an_hour);
 // Its clock cannot be moved from outside: it asks the kernel without the C library.
 faults!(etcd: leasehold_testkit::Etcd,);

@@ -170,7 +170,8 @@ impl Postgres {
     }
 
     fn throw_out(&self, database: &str) {
-        let them = format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{database}'");
+        let them =
+            format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{database}'");
         self.sql("postgres", &them);
     }
 
@@ -265,7 +266,8 @@ impl Postgres {
         succeed(&mut backup);
         let settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
         let environment = self.environment.clone();
-        let mut server = Self { process: None, heir: None, dir, data, port: free_port(), settings, environment };
+        let mut server =
+            Self { process: None, heir: None, dir, data, port: free_port(), settings, environment };
         server.run();
         server
     }
@@ -307,7 +309,8 @@ impl PgBouncer {
             server.port
         );
         // Whoever comes is let in as the superuser, as the server itself does on loopback.
-        let text = text.replace(&format!("port={}\n", server.port), &format!("port={} user={USER}\n", server.port));
+        let text =
+            text.replace(&format!("port={}\n", server.port), &format!("port={} user={USER}\n", server.port));
         std::fs::write(&config, text).expect("a file in our own directory");
         dir.give(&config);
         let mut command = as_servant(&dir, Path::new("/usr/sbin/pgbouncer"));
@@ -372,7 +375,16 @@ fn template() -> &'static Path {
         dir.give(dir.path());
         let data = dir.join("data");
         let mut initdb = as_servant(&dir, &binary("initdb"));
-        initdb.arg("-D").arg(&data).args(["-U", USER, "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"]);
+        initdb.arg("-D").arg(&data).args([
+            "-U",
+            USER,
+            "-A",
+            "trust",
+            "-E",
+            "UTF8",
+            "--no-locale",
+            "--no-sync",
+        ]);
         succeed(&mut initdb);
         (Heir::of(None, dir.path()), dir, data)
     });

@@ -15,7 +15,7 @@ fn change_hands(scene: &mut Scene<Postgres>) {
     scene.stage.signal("two", nix::sys::signal::Signal::SIGTERM);
     assert!(scene.stage.reap("two").success());
     scene.stage.until("the others have its work", |stage| stage.stretches().len() >= before + 3);
-    let way = scene.server.url(scene.ways[1].port());
+    let way = Server::url(&scene.server, scene.ways[1].port());
     scene.stage.enter_by("two", &way, &[]);
     scene.stage.until("it has work again", |stage| stage.shares(&["two"])[0] > 0);
 }
@@ -28,7 +28,9 @@ fn a_replica_that_lags_is_promoted() {
     prepare(&primary.url("work"));
     let mut scene = Scene::on(primary, TTL);
     let replica = scene.server.replica(&["fsync=off"]);
-    wait_for("the replica follows", || replica.sql("work", "SELECT count(*) FROM leasehold.sessions").trim() == "3");
+    wait_for("the replica follows", || {
+        replica.sql("work", "SELECT count(*) FROM leasehold.sessions").trim() == "3"
+    });
     // From here on it hears nothing any more, as behind a broken line.
     replica.sql("postgres", "SELECT pg_wal_replay_pause()");
     change_hands(&mut scene);

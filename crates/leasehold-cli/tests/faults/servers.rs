@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use leasehold_testkit::{Etcd, EtcdOptions, Persistence, Redis, RedisSetup};
+use leasehold_testkit::{Etcd, EtcdOptions, Persistence, Postgres, Redis, RedisSetup};
 
 use super::stage::binary;
 
@@ -28,6 +28,41 @@ pub(crate) trait Server: Sized {
 pub(crate) fn prepare(url: &str) {
     let ran = Command::new(binary()).args(["migrate", "--fresh", "--store", url]).output().unwrap();
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+}
+
+impl Server for Postgres {
+    fn start_in(environment: &[(String, String)]) -> Self {
+        let environment: Vec<(&str, &str)> =
+            environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let server = Postgres::start_in(&["fsync=off"], &environment);
+        server.create("work");
+        prepare(&server.url("work"));
+        server
+    }
+
+    fn port(&self) -> u16 {
+        self.port()
+    }
+
+    fn url(&self, port: u16) -> String {
+        self.url("work").replace(&format!(":{}/", self.port()), &format!(":{port}/"))
+    }
+
+    fn kill(&mut self) {
+        self.kill();
+    }
+
+    fn restart(&mut self) {
+        self.restart();
+    }
+
+    fn pause(&self) {
+        self.pause();
+    }
+
+    fn resume(&self) {
+        self.resume();
+    }
 }
 
 impl Server for Redis {

@@ -162,6 +162,7 @@ pub async fn migrate(url: &StoreUrl, begin: Begin) -> Result<Migrated, StoreErro
     }
 }
 
+#[cfg(not(all(feature = "sqlite", feature = "postgres", feature = "redis", feature = "etcd")))]
 fn not_built_in(name: &str, feature: &str) -> StoreError {
     StoreError::misconfigured(format!("this build has no {name}; enable the feature `{feature}`"))
 }

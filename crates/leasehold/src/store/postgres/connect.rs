@@ -80,7 +80,8 @@ impl Link {
         }
         let version: i32 = row.try_get(1).map_err(of)?;
         if version < VERSION_MIN {
-            let said = format!("PostgreSQL at {place} is version {}; at least 13 is needed", version / 10_000);
+            let said =
+                format!("PostgreSQL at {place} is version {}; at least 13 is needed", version / 10_000);
             return Err(Failure::lasting(said));
         }
         let encoding: String = row.try_get(2).map_err(of)?;
