@@ -127,11 +127,7 @@ impl Shared {
 #[async_trait]
 impl LeaseStore for PostgresStore {
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            batch_max: ITEMS_MAX,
-            pushes_changes: self.shared.ears.pushes(),
-            grade: self.grade,
-        }
+        Capabilities { batch_max: ITEMS_MAX, pushes_changes: self.shared.ears.pushes(), grade: self.grade }
     }
 
     async fn checkup(&self) -> Result<Checkup, StoreError> {

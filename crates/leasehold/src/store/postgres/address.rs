@@ -12,8 +12,8 @@ use tokio_postgres::Config;
 use tokio_postgres::config::SslMode;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::store::server::{Host, ServerUrl};
 use crate::store::StoreError;
+use crate::store::server::{Host, ServerUrl};
 
 const OPTIONS: [&str; 5] = ["sslmode", "sslrootcert", "host", "port", "application_name"];
 
@@ -91,7 +91,9 @@ impl Address {
             }
         };
         let user = url.user().map(str::to_owned).ok_or_else(|| {
-            StoreError::misconfigured("postgres: the address names no user; write postgres://USER@HOST/DATABASE")
+            StoreError::misconfigured(
+                "postgres: the address names no user; write postgres://USER@HOST/DATABASE",
+            )
         })?;
         let with_tls = places.iter().any(|place| tls_asked.unwrap_or(!place.is_here()));
         let tls = MakeRustlsConnect::new(tls_config(url, with_tls)?);
@@ -154,7 +156,9 @@ fn tls_config(url: &ServerUrl, used: bool) -> Result<ClientConfig, StoreError> {
     match url.file("sslrootcert", "the file of certificates")? {
         Some(text) => {
             let unusable = || {
-                StoreError::misconfigured("the file that sslrootcert names holds no certificate that can be used; it is a PEM file")
+                StoreError::misconfigured(
+                    "the file that sslrootcert names holds no certificate that can be used; it is a PEM file",
+                )
             };
             for certificate in CertificateDer::pem_slice_iter(&text) {
                 roots.add(certificate.map_err(|_| unusable())?).map_err(|_| unusable())?;

@@ -63,7 +63,9 @@ fn judge(settings: &Settings) -> Checkup {
         });
     }
     findings.push(match settings.synchronous_commit.as_str() {
-        "off" => Finding::good("synchronous_commit is off; what decides ownership is committed with on all the same"),
+        "off" => Finding::good(
+            "synchronous_commit is off; what decides ownership is committed with on all the same",
+        ),
         mode => Finding::good(format!("synchronous_commit is {mode}")),
     });
     let (failover, finding) = standbys(settings);
@@ -103,14 +105,19 @@ fn standbys(settings: &Settings) -> (Option<Grade>, Finding) {
         (true, mode) => (
             Some(Grade::MayLoseWrites),
             Finding::weak(
-                format!("there are synchronous standbys, but synchronous_commit = {mode} does not wait for their disks"),
+                format!(
+                    "there are synchronous standbys, but synchronous_commit = {mode} does not wait for their disks"
+                ),
                 "set synchronous_commit = on",
             ),
         ),
         (false, _) if settings.standbys > 0 => (
             Some(Grade::MayLoseWrites),
             Finding::weak(
-                format!("{} standbys follow asynchronously: a failover may lose what was confirmed", settings.standbys),
+                format!(
+                    "{} standbys follow asynchronously: a failover may lose what was confirmed",
+                    settings.standbys
+                ),
                 advice,
             ),
         ),

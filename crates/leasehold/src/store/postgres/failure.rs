@@ -143,15 +143,22 @@ fn of_client(error: &Error) -> (Lasts, String) {
     match (error.to_string().as_str(), io_kind) {
         (_, Some(io::ErrorKind::ConnectionRefused)) => (Lasts::Perhaps, "it refuses connections".to_owned()),
         // A certificate that does not fit comes as invalid data.
-        ("error performing TLS handshake", Some(io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput))
+        (
+            "error performing TLS handshake",
+            Some(io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput),
+        )
         | ("error performing TLS handshake", None) => (
             Lasts::UntilChanged,
-            format!("no TLS with it ({chain}); give its CA with sslrootcert=FILE, or sslmode=disable in a network that you trust"),
+            format!(
+                "no TLS with it ({chain}); give its CA with sslrootcert=FILE, or sslmode=disable in a network that you trust"
+            ),
         ),
         ("invalid configuration" | "authentication error", _) => {
             (Lasts::UntilChanged, format!("{chain}; correct the user and the password in the address"))
         }
-        ("connection closed", _) => (Lasts::Perhaps, "the connection was lost; the call may have been made".to_owned()),
+        ("connection closed", _) => {
+            (Lasts::Perhaps, "the connection was lost; the call may have been made".to_owned())
+        }
         _ => (Lasts::Perhaps, chain),
     }
 }

@@ -154,11 +154,7 @@ impl Shared {
 }
 
 fn named(pool: &Pool, term: &Term) -> Vec<Param> {
-    vec![
-        Param::text(pool.as_str()),
-        Param::text(term.resource.as_str()),
-        Param::Int(integer(term.token.0)),
-    ]
+    vec![Param::text(pool.as_str()), Param::text(term.resource.as_str()), Param::Int(integer(term.token.0))]
 }
 
 /// One yes or no for each item.
@@ -181,7 +177,8 @@ fn outcomes(reply: Reply, wanted: &[Wanted]) -> Result<Vec<Acquired>, StoreError
             None => Acquired::Granted(Term { resource: wanted.resource.clone(), token }),
             Some(holder) => {
                 let by = holder.parse().map_err(|error| {
-                    StoreError::unavailable("PostgreSQL has a holder that leasehold did not write").caused_by(error)
+                    StoreError::unavailable("PostgreSQL has a holder that leasehold did not write")
+                        .caused_by(error)
                 })?;
                 Acquired::Held { by, token }
             }

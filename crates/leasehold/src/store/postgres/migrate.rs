@@ -131,7 +131,9 @@ async fn bring_up(transaction: &Transaction<'_>, begin: Begin) -> Result<Option<
             ))));
         }
     }
-    for (version, (name, sql)) in (1_i64..).zip(MIGRATIONS).skip_while(|(version, _)| Some(*version) <= before) {
+    for (version, (name, sql)) in
+        (1_i64..).zip(MIGRATIONS).skip_while(|(version, _)| Some(*version) <= before)
+    {
         transaction.batch_execute(sql).await?;
         let line = [(&version as _, Type::INT8), (&name as _, Type::TEXT), (&sql as _, Type::TEXT)];
         transaction.query_typed(WRITE_DOWN, &line).await?;

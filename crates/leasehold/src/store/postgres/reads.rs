@@ -13,7 +13,8 @@ use super::lanes::Param;
 use crate::lease::{BeatNumber, IdError, MemberId, Pool, Token};
 use crate::store::{Changed, Cursor, LeaseRecord, Offer, SessionRecord, StoreError};
 
-const SESSIONS: &str = reading!("read_sessions($1, $2, $3, $4)", "r.ids, r.ttls, r.beats, r.ends, r.profiles");
+const SESSIONS: &str =
+    reading!("read_sessions($1, $2, $3, $4)", "r.ids, r.ttls, r.beats, r.ends, r.profiles");
 const LEASES: &str = reading!(
     "read_leases($1, $2, $3, $4)",
     "r.names, r.tokens, r.holders, r.ttls, r.revocations, r.offers, r.loads"

@@ -21,10 +21,8 @@ const LEDGER_MAX: i64 = 200_000;
 const LEDGER_STEP: usize = 64;
 
 const MARKS: &str = reading!("read_marks($1, $2, $3, $4)", "r.kinds, r.subjects, r.contents, r.versions");
-const RESOURCES: &str = reading!(
-    "read_resources($1, $2, $3, $4)",
-    "r.names, r.weights, r.requirements, r.removals, r.versions"
-);
+const RESOURCES: &str =
+    reading!("read_resources($1, $2, $3, $4)", "r.names, r.weights, r.requirements, r.removals, r.versions");
 const LISTING: &str = reading!("read_listing($1, $2, $3)", "r.names");
 const LEDGER: &str = reading!("read_ledger($1, $2, $3, $4, $5)", "r.numbers, r.entries");
 const SET_MARK: &str = "SELECT * FROM leasehold.set_mark($1, $2, $3, $4, $5, $6)";
@@ -138,7 +136,8 @@ fn marked(reply: &Reply) -> Result<Marked, StoreError> {
 
 fn marks(row: &Row) -> Result<Vec<Mark>, Failure> {
     let kinds = columns::<&str>(row, "kinds")?.into_iter();
-    let (subjects, values) = (columns::<String>(row, "subjects")?, columns::<Option<String>>(row, "contents")?);
+    let (subjects, values) =
+        (columns::<String>(row, "subjects")?, columns::<Option<String>>(row, "contents")?);
     let rows = kinds.zip(subjects).zip(values).zip(columns::<i64>(row, "versions")?);
     rows.map(|(((kind, subject), value), version)| {
         let kind = MarkKind::parse(kind).ok_or_else(|| unreadable(format!("the mark {kind:?}")))?;

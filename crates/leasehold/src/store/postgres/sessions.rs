@@ -135,7 +135,8 @@ impl Shared {
 
     pub(super) async fn thaw(self: &Arc<Self>, nonce: Nonce) -> Result<Thawed, StoreError> {
         let base = integer(clock::token_base(clock::unix_nanos()));
-        let reply = self.write(Class::Write, THAW, vec![Param::Int(nonce_bits(nonce)), Param::Int(base)]).await?;
+        let reply =
+            self.write(Class::Write, THAW, vec![Param::Int(nonce_bits(nonce)), Param::Int(base)]).await?;
         match reply.said.as_str() {
             "done" => Ok(Thawed::Thawed),
             "changed" => Ok(Thawed::Changed),
