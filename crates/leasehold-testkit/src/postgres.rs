@@ -153,6 +153,18 @@ impl Postgres {
         try_sql(self.port, database, statements)
     }
 
+    /// Says who is let in and how, in the lines of `pg_hba.conf`. The superuser always is, from this machine.
+    ///
+    /// # Panics
+    /// The server does not take it.
+    pub fn let_in(&self, lines: &str) {
+        let always = format!("local all {USER} trust\nhost all {USER} 127.0.0.1/32 trust\n");
+        std::fs::write(self.data.join("pg_hba.conf"), always + lines + "\n").expect("our own file");
+        self.sql("postgres", "SELECT pg_reload_conf()");
+        let wrong = "SELECT count(*) FROM pg_hba_file_rules WHERE error IS NOT NULL";
+        assert_eq!(self.sql("postgres", wrong).trim(), "0", "{lines}");
+    }
+
     /// Creates an empty database.
     pub fn create(&self, database: &str) {
         self.sql("postgres", &format!("CREATE DATABASE {database} TEMPLATE template0"));
@@ -160,24 +172,24 @@ impl Postgres {
 
     /// Makes a database anew as a copy of another; everybody on either is thrown out.
     pub fn copy_database(&self, from: &str, to: &str) {
-        self.throw_out(from);
-        self.sql("postgres", &format!("DROP DATABASE IF EXISTS {to} WITH (FORCE)"));
-        // Somebody may have come back in between.
+        // Whoever comes back at once would be in the way of the copy.
+        let closed = format!("ALTER DATABASE {from} ALLOW_CONNECTIONS false");
+        let out = format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{from}'");
+        self.sql("postgres", &closed);
         wait_for("a copy of the database", || {
-            self.throw_out(from);
-            self.try_sql("postgres", &format!("CREATE DATABASE {to} TEMPLATE {from}")).is_ok()
+            let drop = format!("DROP DATABASE IF EXISTS {to} WITH (FORCE)");
+            let copy = format!("CREATE DATABASE {to} TEMPLATE {from}");
+            try_each(self.port, "postgres", &[&out, &drop, &copy]).is_ok()
         });
-    }
-
-    fn throw_out(&self, database: &str) {
-        let them =
-            format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{database}'");
-        self.sql("postgres", &them);
+        self.sql("postgres", &format!("ALTER DATABASE {from} ALLOW_CONNECTIONS true"));
     }
 
     /// Kills it: nothing is written any more.
     pub fn kill(&mut self) {
-        // Its own processes end when they notice that it has.
+        // All of it at once: what is left over would keep a new server from starting.
+        if self.process.is_some() {
+            self.all(Signal::SIGKILL);
+        }
         self.end(Signal::SIGKILL);
     }
 
@@ -272,6 +284,12 @@ impl Postgres {
         server
     }
 
+    /// Lets a standby hear nothing more from its primary.
+    pub fn cut_off(&self) {
+        self.sql("postgres", "ALTER SYSTEM SET primary_conninfo = ''");
+        self.sql("postgres", "SELECT pg_reload_conf()");
+    }
+
     /// Makes a standby a primary.
     ///
     /// # Panics
@@ -358,9 +376,15 @@ fn sql(port: u16, database: &str, statements: &str) -> String {
 }
 
 fn try_sql(port: u16, database: &str, statements: &str) -> Result<String, String> {
+    try_each(port, database, &[statements])
+}
+
+/// Each in a transaction of its own.
+fn try_each(port: u16, database: &str, statements: &[&str]) -> Result<String, String> {
     let mut psql = Command::new("psql");
     psql.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-h", "127.0.0.1", "-U", USER]);
-    psql.args(["-p", &port.to_string(), "-d", database, "-c", statements]).env("PGCONNECT_TIMEOUT", "10");
+    psql.args(["-p", &port.to_string(), "-d", database]).env("PGCONNECT_TIMEOUT", "10");
+    psql.args(statements.iter().flat_map(|statement| ["-c", statement]));
     let output = psql.output().expect("psql is installed");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }

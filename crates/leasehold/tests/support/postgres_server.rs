@@ -17,6 +17,7 @@ pub(crate) struct Database {
     name: String,
 }
 
+#[allow(dead_code, reason = "each file of tests uses its own part")]
 impl Database {
     /// An empty store whose first era is live.
     pub(crate) async fn fresh() -> Self {
@@ -45,10 +46,17 @@ impl Database {
         blocking(move || server().copy_database(&format!("{name}_copy"), &name)).await;
     }
 
+    /// Runs a statement on the database and answers its one row.
+    pub(crate) async fn query(&self, statement: &str) -> String {
+        let (name, statement) = (self.name.clone(), statement.to_owned());
+        let query = move || server().sql(&name, &statement).trim().to_owned();
+        tokio::task::spawn_blocking(query).await.expect("the server does as it is told")
+    }
+
     /// Runs a statement on the database.
-    pub(crate) async fn execute(&self, statement: String) {
+    pub(crate) fn execute(&self, statement: String) -> impl Future<Output = ()> + Send + 'static {
         let name = self.name.clone();
-        blocking(move || drop(server().sql(&name, &statement))).await;
+        blocking(move || drop(server().sql(&name, &statement)))
     }
 }
 

@@ -19,7 +19,8 @@ const VERSION_MIN: i32 = 130_000;
 
 /// What every connection is judged by before it is used.
 const LOOK: &str = "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean, \
-     current_setting('server_version_num')::int4, current_setting('server_encoding')";
+     current_setting('server_version_num')::int4, current_setting('server_encoding'), \
+     current_setting('transaction_isolation')";
 
 /// A connection to the server.
 pub(super) struct Link {
@@ -88,6 +89,13 @@ impl Link {
         if encoding != "UTF8" {
             let said = format!(
                 "the database at {place} has the encoding {encoding}; create one with ENCODING 'UTF8' TEMPLATE template0"
+            );
+            return Err(Failure::lasting(said));
+        }
+        let isolation: String = row.try_get(3).map_err(of)?;
+        if isolation != "read committed" {
+            let said = format!(
+                "transactions at {place} are {isolation}; ALTER ROLE … SET default_transaction_isolation = 'read committed'"
             );
             return Err(Failure::lasting(said));
         }
