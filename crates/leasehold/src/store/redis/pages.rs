@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::call::{Args, Kind, Shared};
+use super::args::Args;
+use super::call::{Kind, Shared};
 use super::reply::Fields;
 use super::scripts;
 use crate::lease::Pool;

@@ -1,0 +1,60 @@
+//! The mirror: what clients that know nothing of Leasehold see, and what they hold.
+//!
+//! Invariant: the mirror can only refuse what the record would allow. Whatever a foreigner writes, two members never hold
+//! the same resource.
+
+use std::time::Duration;
+
+use super::args::Args;
+use super::reply::Fields;
+use super::{ITEMS_MAX, RedisStore, failure, foreign, scripts};
+use crate::lease::{MemberId, TOKEN_MAX, Term};
+use crate::store::{Acquired, Answer, StoreError, Wanted};
+
+impl RedisStore {
+    /// Keeps up the mirror of all that a session holds, part by part, and answers what foreigners have taken of it.
+    pub(super) async fn refresh(&self, session: &MemberId) -> Result<Answer<Vec<Term>>, StoreError> {
+        let (mut cursor, mut lost) = ("0".to_owned(), Vec::new());
+        loop {
+            let args = Args::of([session.as_str()]).text(cursor).number(ITEMS_MAX as u64);
+            let part = self.read(&scripts::REFRESH, args).await?;
+            let answer = part.answer(|fields| Ok((fields.text()?, fields.terms()?)))?;
+            let next = match answer {
+                Answer::Done((next, terms)) => {
+                    lost.extend(terms);
+                    next
+                }
+                Answer::Gone => return Ok(Answer::Gone),
+                Answer::Frozen(nonce) => return Ok(Answer::Frozen(nonce)),
+            };
+            if next == "0" {
+                return Ok(Answer::Done(lost));
+            }
+            cursor = next;
+        }
+    }
+
+    /// What became of one wanted resource.
+    pub(super) fn outcome(&self, wanted: &Wanted, outcome: &mut Fields) -> Result<Acquired, StoreError> {
+        let resource = wanted.resource.clone();
+        match outcome.text()?.as_str() {
+            "granted" => {
+                outcome.text()?;
+                Ok(Acquired::Granted(Term { resource, token: outcome.token()? }))
+            }
+            "held" => Ok(Acquired::Held { by: outcome.member()?, token: outcome.token()? }),
+            "foreign" => {
+                let (by, token) = (foreign::id_of(&outcome.any_text()?), outcome.token()?);
+                // A lease without an end is theirs until it is gone.
+                let left = u64::try_from(outcome.signed()?).unwrap_or(0);
+                self.shared.foreign.saw(&resource, &by, token, Duration::from_millis(left));
+                Ok(Acquired::Held { by, token })
+            }
+            "used up" => {
+                let said = format!("the tokens of {resource} are used up: {TOKEN_MAX} is the last");
+                Err(StoreError::misconfigured(said))
+            }
+            _ => Err(failure::unreadable(&self.shared.address.place, "an answer")),
+        }
+    }
+}
