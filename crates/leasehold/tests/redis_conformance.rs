@@ -1,5 +1,7 @@
 //! The Redis store keeps the contract, in an ordinary pool and in one that is mirrored for other clients.
 
+#[path = "support/redis_reconnect.rs"]
+mod redis_reconnect;
 #[path = "support/redis_server.rs"]
 mod redis_server;
 
@@ -8,6 +10,7 @@ use std::sync::Arc;
 use leasehold::lease::MemberId;
 use leasehold::store::Store;
 use leasehold::store::conformance::Harness;
+use redis_reconnect::reconnect;
 use redis_server::{OnRedis, address, open};
 
 /// A store on a server of its own. Where `MIRRORED`, the suite's pool is the one that others can see.
@@ -42,7 +45,7 @@ impl<const MIRRORED: bool> Harness for Redis<MIRRORED> {
 
     async fn roll_back(&mut self) {
         self.0.server.restore();
-        self.0.reconnect().await;
+        reconnect(&self.0.store).await;
     }
 
     async fn lose_session(&self, session: &MemberId) {

@@ -2,6 +2,8 @@
 
 #[path = "support/certificates.rs"]
 mod certificates;
+#[path = "support/redis_reconnect.rs"]
+mod redis_reconnect;
 #[path = "support/redis_server.rs"]
 mod redis_server;
 
@@ -15,6 +17,7 @@ use leasehold::store::{
     self, Acquired, Answer, Begin, Cursor, Grade, Migrated, StoreError, StoreErrorKind, StoreUrl,
 };
 use leasehold_testkit::{Persistence, Redis, RedisSetup, Sentinels};
+use redis_reconnect::reconnect;
 use redis_server::{OnRedis, address, open};
 
 /// More than any call takes, with room for a busy machine.
@@ -161,7 +164,7 @@ async fn a_paused_server_is_unknown_in_time_and_served_again_by_itself() {
     assert_eq!(error.kind(), UNAVAILABLE, "{error}");
     assert!(clock::now().since(before) < SOON);
     on.server.resume();
-    on.reconnect().await;
+    reconnect(&on.store).await;
     assert_eq!(one.beat().await, Answer::Done(vec![]), "a pause forgets nothing");
 }
 
@@ -187,7 +190,7 @@ async fn a_server_that_is_still_loading_is_waited_for() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert!(said.iter().any(|said| said.contains("still loading")), "{said:?}");
-    on.reconnect().await;
+    reconnect(&on.store).await;
     assert!(matches!(one.beat().await, Answer::Frozen(_)), "it was another server before");
 }
 

@@ -56,7 +56,7 @@ use crate::lease::{BeatNumber, MemberId, Nonce, Pool, TOKEN_MAX, Term};
 /// The longest that one call takes, whatever the server does.
 const CALL_MAX: Duration = Duration::from_secs(3);
 /// The most items one call may carry: the server serves nobody else while a script runs.
-const ITEMS_MAX: usize = 256;
+const ITEMS_MAX: usize = 128;
 
 /// A store on a Redis server.
 #[derive(Debug)]
@@ -224,11 +224,12 @@ impl LeaseStore for RedisStore {
         for (wanted, _) in asked() {
             args = args.text(wanted.resource.as_str()).number(wanted.floor.0.min(TOKEN_MAX));
         }
+        let sent = clock::now();
         let reply = self.write(&scripts::ACQUIRE, args).await?;
         let mut asked = asked().map(|(wanted, _)| wanted);
         let answer = reply.answer(|fields| {
             fields.list(|outcome| match asked.next() {
-                Some(wanted) => self.outcome(wanted, outcome),
+                Some(wanted) => self.outcome(wanted, outcome, sent),
                 None => Err(failure::unreadable(&self.shared.address.place, "an answer")),
             })
         })?;

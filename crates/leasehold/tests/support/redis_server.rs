@@ -1,7 +1,6 @@
 //! A store on a private Redis server.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use leasehold::store::{self, Begin, Store, StoreUrl};
 use leasehold_testkit::Redis;
@@ -20,17 +19,6 @@ impl OnRedis {
         store::migrate(&url, Begin::Live).await.expect("an empty server can be prepared");
         let store = open(&url).await;
         Self { server, store }
-    }
-
-    /// Waits until the handle has found its server again. That asks for settings only, which touches no era.
-    pub(crate) async fn reconnect(&self) {
-        for _ in 0..600 {
-            if self.store.checkup().await.is_ok() {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        panic!("the handle does not find its server again");
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::args::Args;
 use super::reply::Fields;
 use super::{ITEMS_MAX, RedisStore, failure, foreign, scripts};
+use crate::clock::Moment;
 use crate::lease::{MemberId, TOKEN_MAX, Term};
 use crate::store::{Acquired, Answer, StoreError, Wanted};
 
@@ -34,8 +35,13 @@ impl RedisStore {
         }
     }
 
-    /// What became of one wanted resource.
-    pub(super) fn outcome(&self, wanted: &Wanted, outcome: &mut Fields) -> Result<Acquired, StoreError> {
+    /// What became of one wanted resource that was asked for at `sent`.
+    pub(super) fn outcome(
+        &self,
+        wanted: &Wanted,
+        outcome: &mut Fields,
+        sent: Moment,
+    ) -> Result<Acquired, StoreError> {
         let resource = wanted.resource.clone();
         match outcome.text()?.as_str() {
             "granted" => {
@@ -47,7 +53,7 @@ impl RedisStore {
                 let (by, token) = (foreign::id_of(&outcome.any_text()?), outcome.token()?);
                 // A lease without an end is theirs until it is gone.
                 let left = u64::try_from(outcome.signed()?).unwrap_or(0);
-                self.shared.foreign.saw(&resource, &by, token, Duration::from_millis(left));
+                self.shared.foreign.saw(&resource, &by, token, Duration::from_millis(left), sent);
                 Ok(Acquired::Held { by, token })
             }
             "used up" => {

@@ -14,7 +14,7 @@ use crate::lease::Pool;
 use crate::store::{Changed, Cursor, LeaseRecord, Offer, SessionRecord, StoreError};
 
 /// How many records a page has.
-const PAGE: usize = 1000;
+const PAGE: usize = 500;
 /// How often reading begins again because the era changed under it.
 const TRIES_MAX: usize = 4;
 

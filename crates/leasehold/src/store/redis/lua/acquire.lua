@@ -8,9 +8,9 @@ end
 if era.frozen then
     return answer('frozen')
 end
-raise(found, arg(3))
-local id, pool, ttl, last = found.id, found.pool, found.ttl, tonumber(arg(5))
-local is_ended, outcomes, granted = {}, {}, false
+local id, pool, last = found.id, found.pool, tonumber(arg(5))
+-- First everything is decided, then everything is written.
+local is_ended, mine, outcomes, granted = {}, {}, {}, {}
 for place = 6, #ARGV - 9, 2 do
     local resource, floor = arg(place), tonumber(arg(place + 1))
     local record = redis.call('HMGET', lease_key(pool, resource), 'token', 'holder')
@@ -19,27 +19,27 @@ for place = 6, #ARGV - 9, 2 do
         is_ended[holder] = ended(holder)
     end
     local other = foreigner(pool, resource, holder)
-    if other then
-        outcomes[#outcomes + 1] = { 'foreign', other, whole(token), redis.call('PTTL', mirror_key(resource)) }
+    local highest = math.max(token, floor, era.token_base)
+    local outcome
+    if mine[resource] then
+        -- It was wanted twice.
+        outcome = { 'held', id, mine[resource] }
+    elseif other then
+        outcome = { 'foreign', other, whole(token), redis.call('PTTL', mirror_key(resource)) }
     elseif holder ~= '' and not is_ended[holder] then
-        outcomes[#outcomes + 1] = { 'held', holder, whole(token) }
+        outcome = { 'held', holder, whole(token) }
+    elseif highest >= last then
+        outcome = { 'used up', resource, whole(highest) }
     else
-        local highest = math.max(token, floor, era.token_base)
-        if highest >= last then
-            outcomes[#outcomes + 1] = { 'used up', resource, whole(highest) }
-        else
-            if holder ~= '' then
-                redis.call('SREM', held_key(pool, holder), resource)
-                redis.call('SREM', revoked_key(pool, holder), resource)
-            end
-            give(pool, resource, whole(highest + 1), id, ttl, false)
-            outcomes[#outcomes + 1] = { 'granted', resource, whole(highest + 1) }
-            granted = true
-        end
+        mine[resource] = whole(highest + 1)
+        granted[#granted + 1] = { resource, mine[resource], false, holder }
+        outcome = { 'granted', resource, mine[resource] }
     end
+    outcomes[#outcomes + 1] = outcome
 end
-if granted then
+raise(found, arg(3))
+if #granted > 0 then
     redis.call('SADD', pools_key, pool)
-    tell(pool)
 end
+give(pool, id, found.ttl, granted)
 return answer('done', outcomes)

@@ -60,28 +60,60 @@ local function show_node(pool, id, ttl)
     end
 end
 
-local function touch_lease(pool, resource)
-    redis.call('ZADD', leases_key(pool), step(), resource)
+-- Says that leases changed, to whoever reads by cursor and whoever listens. Each change has a number of its own.
+local function touch_leases(pool, resources)
+    if #resources == 0 then
+        return
+    end
+    era.seq = redis.call('HINCRBY', era_key, 'seq', #resources)
+    local order = {}
+    for place, resource in ipairs(resources) do
+        order[2 * place - 1] = whole(era.seq - #resources + place)
+        order[2 * place] = resource
+    end
+    redis.call('ZADD', leases_key(pool), unpack(order))
+    tell(pool)
 end
 
--- Frees a lease. The record stays: it keeps the token.
-local function clear(pool, resource, holder, offer_to, offer_load)
-    redis.call('HSET', lease_key(pool, resource), 'holder', '', 'revoked', '0',
-        'offer_to', offer_to or '', 'offer_load', offer_load or '')
-    redis.call('SREM', held_key(pool, holder), resource)
-    redis.call('SREM', revoked_key(pool, holder), resource)
-    unmirror(pool, resource, holder)
-    touch_lease(pool, resource)
+-- Frees what one session holds. The records stay: they keep the tokens. Each item: resource, successor, load.
+local function clear(pool, holder, items)
+    local resources = {}
+    for place, item in ipairs(items) do
+        resources[place] = item[1]
+        redis.call('HSET', lease_key(pool, item[1]), 'holder', '', 'revoked', '0',
+            'offer_to', item[2] or '', 'offer_load', item[3] or '')
+        unmirror(pool, item[1], holder)
+    end
+    if #resources > 0 then
+        redis.call('SREM', held_key(pool, holder), unpack(resources))
+        redis.call('SREM', revoked_key(pool, holder), unpack(resources))
+    end
+    touch_leases(pool, resources)
 end
 
--- Gives a lease to a session.
-local function give(pool, resource, token, id, ttl, revoked)
-    redis.call('HSET', lease_key(pool, resource), 'token', token, 'holder', id, 'ttl', ttl,
-        'revoked', revoked and '1' or '0', 'offer_to', '', 'offer_load', '')
-    redis.call('SADD', held_key(pool, id), resource)
-    redis.call(revoked and 'SADD' or 'SREM', revoked_key(pool, id), resource)
-    mirror(pool, resource, id, ttl)
-    touch_lease(pool, resource)
+-- Gives leases to one session. Each item: resource, token, whether it stays revoked, who held it before.
+local function give(pool, id, ttl, items)
+    local resources = {}
+    for place, item in ipairs(items) do
+        resources[place] = item[1]
+        if item[4] ~= '' and item[4] ~= id then
+            redis.call('SREM', held_key(pool, item[4]), item[1])
+            redis.call('SREM', revoked_key(pool, item[4]), item[1])
+        end
+        redis.call('HSET', lease_key(pool, item[1]), 'token', item[2], 'holder', id, 'ttl', ttl,
+            'revoked', item[3] and '1' or '0', 'offer_to', '', 'offer_load', '')
+        mirror(pool, item[1], id, ttl)
+    end
+    if #resources > 0 then
+        redis.call('SADD', held_key(pool, id), unpack(resources))
+        redis.call('SREM', revoked_key(pool, id), unpack(resources))
+        for _, item in ipairs(items) do
+            if item[3] then
+                redis.call('SADD', revoked_key(pool, id), item[1])
+            end
+        end
+    end
+    touch_leases(pool, resources)
 end
 
 -- Who holds exactly this term; nil if nobody does.
