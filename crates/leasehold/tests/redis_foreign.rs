@@ -204,7 +204,35 @@ async fn whatever_stands_in_a_mirror_is_somebodys() {
         assert!(by.as_str().starts_with("foreign-"), "{by}");
     }
     assert!(matches!(outcomes[2], Acquired::Granted(_)));
-    assert_eq!(on.store.leases(&pool("endpoints"), Cursor::START).await.unwrap().items.len(), 1);
+}
+
+#[tokio::test]
+async fn members_see_what_a_foreigner_has_and_that_it_let_go() {
+    let on = OnRedis::with("").await;
+    let (mut one, newcomer) = (join(&on.store, "one").await, open(&address(&on.server, "")).await);
+    let endpoints = pool("endpoints");
+    let holder = async |store: &Arc<dyn Store>| {
+        let leases = store.leases(&endpoints, Cursor::START).await.expect("the store answers").items;
+        leases.into_iter().find(|lease| lease.resource.as_str() == "42").and_then(|lease| lease.holder)
+    };
+    assert!(foreigner_takes(&on.server, "42", "foreign-1", 1500));
+    assert_eq!(holder(&newcomer).await, None, "nobody has looked");
+    assert_eq!(one.ask("42").await, held_by("foreign-1", 0));
+    let foreign = MemberId::new("foreign-1").ok();
+    assert_eq!((holder(&on.store).await, holder(&newcomer).await), (foreign.clone(), foreign.clone()));
+    // It renews, and stays.
+    on.server.cli(&["PEXPIRE", "poll:lease:42", "3000"]);
+    tokio::time::sleep(Duration::from_millis(1700)).await;
+    assert_eq!(holder(&newcomer).await, foreign);
+    for _ in 0..600 {
+        if holder(&newcomer).await.is_none() {
+            assert_eq!(mirror(&on.server, "42"), "", "it has run out");
+            assert_eq!(holder(&on.store).await, None, "everybody sees it");
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("nobody noticed that it ran out");
 }
 
 /// Takes and gives back endpoints until it has held so many, and makes a directory for each while it holds it.

@@ -349,6 +349,9 @@ impl LeaseStore for RedisStore {
     }
 
     async fn leases(&self, pool: &Pool, since: Cursor) -> Result<Changed<LeaseRecord>, StoreError> {
+        if *pool == self.shared.address.mirrored {
+            self.look_at_foreigners().await?;
+        }
         pages::leases(&self.shared, pool, since).await
     }
 

@@ -11,8 +11,8 @@ use crate::clock::{self, Moment};
 use crate::lease::{MemberId, ResourceId, Token};
 use crate::store::Acquired;
 
-/// How many are remembered; those that are over are forgotten when there are more.
-const SEEN_MAX: usize = 100_000;
+/// After so many words of letting go, the old ones are forgotten.
+const HEARD_MAX: usize = 10_000;
 
 /// What was seen.
 #[derive(Debug, Default)]
@@ -58,34 +58,43 @@ impl Foreign {
     ) {
         let now = clock::now();
         let mut memory = self.lock();
-        if memory.let_go.remove(resource.as_str()).is_some_and(|heard| heard >= sent) {
-            return;
-        }
-        if memory.seen.len() >= SEEN_MAX {
-            memory.seen.retain(|_, seen| seen.until > now);
-        }
-        memory.seen.insert(resource.clone(), Seen { by: by.clone(), token, until: now.after(left) });
+        let late = memory.let_go.remove(resource.as_str()).is_some_and(|heard| heard >= sent);
+        let until = if late { now } else { now.after(left) };
+        memory.seen.insert(resource.clone(), Seen { by: by.clone(), token, until });
+    }
+
+    /// Remembers a lease that somebody else has seen to be theirs: it is due to be looked at.
+    pub(super) fn heard(&self, resource: &ResourceId, by: &MemberId, token: Token) {
+        let seen = Seen { by: by.clone(), token, until: clock::now() };
+        self.lock().seen.entry(resource.clone()).or_insert(seen);
+    }
+
+    /// Up to `count` leases whose end has come or that they let go of.
+    pub(super) fn due(&self, count: usize) -> Vec<ResourceId> {
+        let now = clock::now();
+        let memory = self.lock();
+        let due = memory.seen.iter().filter(|(_, seen)| seen.until <= now);
+        due.map(|(resource, _)| resource.clone()).take(count).collect()
+    }
+
+    /// It is not theirs any more.
+    pub(super) fn forget(&self, resource: &ResourceId) {
+        self.lock().seen.remove(resource);
     }
 
     /// They let go by their own word.
     pub(super) fn let_go(&self, resource: &str) {
         let now = clock::now();
         let mut memory = self.lock();
-        memory.seen.remove(resource);
-        if memory.let_go.len() >= SEEN_MAX {
+        if let Some(seen) = memory.seen.get_mut(resource) {
+            seen.until = now;
+        }
+        if memory.let_go.len() >= HEARD_MAX {
             // No question is that old.
             memory.let_go.retain(|_, heard| now.since(*heard) < super::CALL_MAX);
         }
         memory.let_go.insert(resource.to_owned(), now);
     }
-}
-
-/// Who a foreigner is, as an id: what it wrote, or else a name made from it.
-pub(super) fn id_of(value: &str) -> MemberId {
-    MemberId::new(value).unwrap_or_else(|_| {
-        let hash = crate::plan::rendezvous::hash_id(value);
-        MemberId::new(format!("foreign-{hash:016x}")).unwrap_or_else(|_| MemberId::generate())
-    })
 }
 
 #[cfg(test)]
@@ -96,25 +105,21 @@ mod tests {
     fn what_was_seen_is_left_alone_until_its_end_or_until_they_let_go() {
         let foreign = Foreign::default();
         let (one, two): (ResourceId, ResourceId) = ("one".parse().unwrap(), "two".parse().unwrap());
-        let (by, long) = (id_of("host-1-00000000"), Duration::from_secs(60));
+        let (by, long) = (MemberId::new("host-1-00000000").unwrap(), Duration::from_secs(60));
         let held = Some(Acquired::Held { by: by.clone(), token: Token(3) });
         foreign.saw(&one, &by, Token(3), long, clock::now());
         foreign.saw(&two, &by, Token(3), Duration::ZERO, clock::now());
         assert_eq!(foreign.holds(&one), held);
         assert_eq!(foreign.holds(&two), None, "its end has passed");
+        assert_eq!(foreign.due(9), [two.clone()]);
+        foreign.forget(&two);
+        assert_eq!(foreign.due(9), []);
         let sent = clock::now();
         foreign.let_go("one");
-        assert_eq!(foreign.holds(&one), None);
+        assert_eq!((foreign.holds(&one), foreign.due(9)), (None, vec![one.clone()]));
         foreign.saw(&one, &by, Token(3), long, sent);
         assert_eq!(foreign.holds(&one), None, "they let go while the answer was on its way");
         foreign.saw(&one, &by, Token(3), long, clock::now());
         assert_eq!(foreign.holds(&one), held, "they took it again");
-    }
-
-    #[test]
-    fn a_foreigner_without_a_good_name_always_gets_the_same_one() {
-        assert_eq!(id_of("api-1-17-abc").as_str(), "api-1-17-abc");
-        assert_eq!(id_of("a b:c"), id_of("a b:c"));
-        assert_ne!(id_of("a b:c"), id_of("a b:d"));
     }
 }

@@ -7,10 +7,13 @@ use std::time::Duration;
 
 use super::args::Args;
 use super::reply::Fields;
-use super::{ITEMS_MAX, RedisStore, failure, foreign, scripts};
-use crate::clock::Moment;
-use crate::lease::{MemberId, TOKEN_MAX, Term};
+use super::{ITEMS_MAX, RedisStore, failure, scripts};
+use crate::clock::{self, Moment};
+use crate::lease::{MemberId, ResourceId, TOKEN_MAX, Term};
 use crate::store::{Acquired, Answer, StoreError, Wanted};
+
+/// A foreign lease that has no end, or is about to end, is looked at again after so many milliseconds.
+const LOOK_MIN: u64 = 50;
 
 impl RedisStore {
     /// Keeps up the mirror of all that a session holds, part by part, and answers what foreigners have taken of it.
@@ -50,7 +53,7 @@ impl RedisStore {
             }
             "held" => Ok(Acquired::Held { by: outcome.member()?, token: outcome.token()? }),
             "foreign" => {
-                let (by, token) = (foreign::id_of(&outcome.any_text()?), outcome.token()?);
+                let (by, token) = (outcome.member()?, outcome.token()?);
                 // A lease without an end is theirs until it is gone.
                 let left = u64::try_from(outcome.signed()?).unwrap_or(0);
                 self.shared.foreign.saw(&resource, &by, token, Duration::from_millis(left), sent);
@@ -62,5 +65,33 @@ impl RedisStore {
             }
             _ => Err(failure::unreadable(&self.shared.address.place, "an answer")),
         }
+    }
+
+    /// Looks again at what foreigners had when it was last seen, where that is due.
+    pub(super) async fn look_at_foreigners(&self) -> Result<(), StoreError> {
+        let (foreign, due) = (&self.shared.foreign, self.shared.foreign.due(ITEMS_MAX));
+        if due.is_empty() {
+            return Ok(());
+        }
+        let pool = &self.shared.address.mirrored;
+        let resources = due.iter().map(ResourceId::as_str);
+        let args = Args::of(std::iter::once(pool.as_str()).chain(resources));
+        let sent = clock::now();
+        let mut reply = self.read(&scripts::LOOK, args).await?;
+        if reply.word != "done" {
+            return Ok(());
+        }
+        reply.rest.list(|outcome| {
+            let resource: ResourceId = outcome.id()?;
+            match outcome.optional_id()? {
+                None => foreign.forget(&resource),
+                Some(by) => {
+                    let (token, left) = (outcome.token()?, u64::try_from(outcome.signed()?).unwrap_or(0));
+                    foreign.saw(&resource, &by, token, Duration::from_millis(left.max(LOOK_MIN)), sent);
+                }
+            }
+            Ok(())
+        })?;
+        Ok(())
     }
 }

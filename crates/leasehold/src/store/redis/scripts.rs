@@ -52,6 +52,7 @@ scripts! {
     FREE = "free.lua";
     LEDGER = "ledger.lua";
     LISTING = "listing.lua";
+    LOOK = "look.lua";
     OPEN = "open.lua";
     POOLS = "pools.lua";
     PUBLISH = "publish.lua";

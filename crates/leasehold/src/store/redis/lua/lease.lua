@@ -29,8 +29,8 @@ local function mirrored(resource)
     return type(value) == 'table' and '?' or value
 end
 
--- Who else than a session of ours has the mirror, if anybody has. A value that is the record's holder or any session,
--- ended ones too, is ours.
+-- Who else than a session of ours has the mirror, if anybody has: what stands there, or a name made from it if that is no
+-- id. A value that is the record's holder or any session, ended ones too, is ours.
 local function foreigner(pool, resource, holder)
     if pool ~= mirrored_pool then
         return nil
@@ -38,6 +38,9 @@ local function foreigner(pool, resource, holder)
     local value = mirrored(resource)
     if not value or value == holder or redis.call('EXISTS', prefix .. ':session:' .. value) == 1 then
         return nil
+    end
+    if #value > 128 or not string.match(value, '^[%w._-]+$') then
+        return 'foreign-' .. string.sub(redis.sha1hex(value), 1, 16)
     end
     return value
 end
@@ -101,7 +104,7 @@ local function give(pool, id, ttl, items)
             redis.call('SREM', revoked_key(pool, item[4]), item[1])
         end
         redis.call('HSET', lease_key(pool, item[1]), 'token', item[2], 'holder', id, 'ttl', ttl,
-            'revoked', item[3] and '1' or '0', 'offer_to', '', 'offer_load', '')
+            'revoked', item[3] and '1' or '0', 'offer_to', '', 'offer_load', '', 'foreign', '')
         mirror(pool, item[1], id, ttl)
     end
     if #resources > 0 then
@@ -114,6 +117,13 @@ local function give(pool, id, ttl, items)
         end
     end
     touch_leases(pool, resources)
+end
+
+-- Notes who else has a lease that no member holds, for members to see. It decides nothing: the mirror does.
+local function note(pool, resource, name)
+    local key = lease_key(pool, resource)
+    redis.call('HSETNX', key, 'token', '0')
+    redis.call('HSET', key, 'holder', '', 'ttl', '0', 'revoked', '0', 'foreign', name)
 end
 
 -- Who holds exactly this term; nil if nobody does.
