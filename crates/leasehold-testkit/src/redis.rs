@@ -91,6 +91,12 @@ impl Redis {
     }
 
     fn launch(&mut self) {
+        self.launch_unready();
+        let (port, tls) = (self.port, self.setup.tls);
+        wait_for("redis answers", || answers(port, tls));
+    }
+
+    fn launch_unready(&mut self) {
         let port = self.port.to_string();
         let (plain, secure) = if self.setup.tls { ("0", port.as_str()) } else { (port.as_str(), "0") };
         let mut command = Command::new("redis-server");
@@ -110,8 +116,6 @@ impl Redis {
         }
         command.args(&self.setup.args).envs(self.setup.env.iter().map(|(name, value)| (name, value)));
         self.process = Some(Process::start(&mut command, &self.dir.join("log")));
-        let (port, tls) = (self.port, self.setup.tls);
-        wait_for("redis answers", || answers(port, tls));
     }
 
     /// Where it listens.
@@ -204,6 +208,20 @@ impl Redis {
         std::fs::copy(self.copy_path(), self.dump_path()).expect("a copy was kept");
         self.launch();
         std::fs::remove_file(self.dump_path()).expect("the server has read it");
+    }
+
+    /// Starts it from the copy and does not wait until it has read it, which takes it `a_key` for each key.
+    ///
+    /// # Panics
+    /// There is no copy.
+    pub fn restore_slowly(&mut self, a_key: Duration) {
+        self.kill();
+        std::fs::copy(self.copy_path(), self.dump_path()).expect("a copy was kept");
+        let delay = a_key.as_micros().to_string();
+        // It looks up from its reading after every few bytes.
+        self.setup.args.extend(["--key-load-delay", &delay].map(str::to_owned));
+        self.setup.args.extend(["--loading-process-events-interval-bytes", "1024"].map(str::to_owned));
+        self.launch_unready();
     }
 
     fn dump_path(&self) -> PathBuf {

@@ -1,5 +1,7 @@
 //! The Redis store keeps the contract, in an ordinary pool and in one that is mirrored for other clients.
 
+#[path = "support/redis_reconnect.rs"]
+mod redis_reconnect;
 #[path = "support/redis_server.rs"]
 mod redis_server;
 
@@ -8,14 +10,19 @@ use std::sync::Arc;
 use leasehold::lease::MemberId;
 use leasehold::store::Store;
 use leasehold::store::conformance::Harness;
-use redis_server::OnRedis;
+use redis_reconnect::reconnect;
+use redis_server::{OnRedis, address, open};
 
 /// A store on a server of its own. Where `MIRRORED`, the suite's pool is the one that others can see.
 struct Redis<const MIRRORED: bool>(OnRedis);
 
+impl<const MIRRORED: bool> Redis<MIRRORED> {
+    const OPTIONS: &str = if MIRRORED { "?mirror=work" } else { "" };
+}
+
 impl<const MIRRORED: bool> Harness for Redis<MIRRORED> {
     async fn fresh() -> Self {
-        Self(OnRedis::with(if MIRRORED { "?mirror=work" } else { "" }).await)
+        Self(OnRedis::with(Self::OPTIONS).await)
     }
 
     fn store(&self) -> Arc<dyn Store> {
@@ -23,12 +30,12 @@ impl<const MIRRORED: bool> Harness for Redis<MIRRORED> {
     }
 
     async fn second_handle(&self) -> Arc<dyn Store> {
-        self.0.another_handle().await
+        open(&address(&self.0.server, Self::OPTIONS)).await
     }
 
     /// A server that restarts freezes the store by design, so what goes on undisturbed is a new handle.
     async fn restart(&mut self) -> bool {
-        self.0.store = self.0.another_handle().await;
+        self.0.store = self.second_handle().await;
         true
     }
 
@@ -38,7 +45,7 @@ impl<const MIRRORED: bool> Harness for Redis<MIRRORED> {
 
     async fn roll_back(&mut self) {
         self.0.server.restore();
-        self.0.reconnect().await;
+        reconnect(&self.0.store).await;
     }
 
     async fn lose_session(&self, session: &MemberId) {

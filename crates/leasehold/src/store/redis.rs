@@ -21,12 +21,14 @@
 //! shown to clients that know nothing of Leasehold, by keys that do expire: see `lua/lease.lua` and `foreign.rs`.
 
 mod address;
+mod args;
 mod call;
 mod checkup;
 mod connect;
 mod failure;
 mod foreign;
 mod hints;
+mod mirror;
 mod pages;
 mod registry;
 mod reply;
@@ -40,7 +42,8 @@ use async_trait::async_trait;
 use tokio::sync::watch;
 
 use self::address::Address;
-use self::call::{Args, Kind, Shared};
+use self::args::{Args, millis, of_profile, of_session, of_term};
+use self::call::{Kind, Shared};
 use self::reply::{Fields, Reply};
 use super::{
     Acquired, Answer, Begin, Capabilities, Changed, Checkup, Cursor, EndSilent, Freed, Grade, Hints,
@@ -53,7 +56,7 @@ use crate::lease::{BeatNumber, MemberId, Nonce, Pool, TOKEN_MAX, Term};
 /// The longest that one call takes, whatever the server does.
 const CALL_MAX: Duration = Duration::from_secs(3);
 /// The most items one call may carry: the server serves nobody else while a script runs.
-const ITEMS_MAX: usize = 256;
+const ITEMS_MAX: usize = 128;
 
 /// A store on a Redis server.
 #[derive(Debug)]
@@ -108,28 +111,6 @@ impl RedisStore {
         call::bounded(&self.shared.address.place, call).await
     }
 
-    /// Keeps up the mirror of all that a session holds, part by part, and answers what foreigners have taken of it.
-    async fn refresh(&self, session: &MemberId) -> Result<Answer<Vec<Term>>, StoreError> {
-        let (mut cursor, mut lost) = ("0".to_owned(), Vec::new());
-        loop {
-            let args = Args::of([session.as_str()]).text(cursor).number(ITEMS_MAX as u64);
-            let part = self.read(&scripts::REFRESH, args).await?;
-            let answer = part.answer(|fields| Ok((fields.text()?, fields.terms()?)))?;
-            let next = match answer {
-                Answer::Done((next, terms)) => {
-                    lost.extend(terms);
-                    next
-                }
-                Answer::Gone => return Ok(Answer::Gone),
-                Answer::Frozen(nonce) => return Ok(Answer::Frozen(nonce)),
-            };
-            if next == "0" {
-                return Ok(Answer::Done(lost));
-            }
-            cursor = next;
-        }
-    }
-
     async fn free(&self, pool: &Pool, term: &Term, era: Nonce, holder: &str) -> Result<Freed, StoreError> {
         let args = of_term(pool, term).nonce(era).text(holder);
         let reply = self.write(&scripts::FREE, args).await?;
@@ -140,30 +121,6 @@ impl RedisStore {
             _ => Err(reply.strange()),
         }
     }
-}
-
-/// What begins every call of a session.
-fn of_session(session: &MemberId, pulse: Pulse) -> Args {
-    Args::of([session.as_str()]).nonce(pulse.era).beat(pulse.number).beat(pulse.confirmed)
-}
-
-fn of_profile(args: Args, profile: &Profile) -> Result<Args, StoreError> {
-    let listing = profile.listing.as_ref().map_or("", |listing| listing.0.as_str());
-    Ok(args.text(json(profile)?).text(listing))
-}
-
-fn of_term(pool: &Pool, term: &Term) -> Args {
-    Args::of([pool.as_str(), term.resource.as_str()]).number(term.token.0)
-}
-
-/// Whole milliseconds, rounded up: a listener may wait longer than a session asked for, never shorter.
-fn millis(ttl: Duration) -> u64 {
-    u64::try_from(ttl.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX).clamp(1, TOKEN_MAX)
-}
-
-fn json(value: &impl serde::Serialize) -> Result<String, StoreError> {
-    serde_json::to_string(value)
-        .map_err(|error| StoreError::misconfigured("a record cannot be written as JSON").caused_by(error))
 }
 
 fn within_limit(items: usize) -> Result<(), StoreError> {
@@ -267,11 +224,12 @@ impl LeaseStore for RedisStore {
         for (wanted, _) in asked() {
             args = args.text(wanted.resource.as_str()).number(wanted.floor.0.min(TOKEN_MAX));
         }
+        let sent = clock::now();
         let reply = self.write(&scripts::ACQUIRE, args).await?;
         let mut asked = asked().map(|(wanted, _)| wanted);
         let answer = reply.answer(|fields| {
             fields.list(|outcome| match asked.next() {
-                Some(wanted) => self.outcome(wanted, outcome),
+                Some(wanted) => self.outcome(wanted, outcome, sent),
                 None => Err(failure::unreadable(&self.shared.address.place, "an answer")),
             })
         })?;
@@ -391,6 +349,9 @@ impl LeaseStore for RedisStore {
     }
 
     async fn leases(&self, pool: &Pool, since: Cursor) -> Result<Changed<LeaseRecord>, StoreError> {
+        if *pool == self.shared.address.mirrored {
+            self.look_at_foreigners().await?;
+        }
         pages::leases(&self.shared, pool, since).await
     }
 
@@ -403,31 +364,5 @@ impl LeaseStore for RedisStore {
 
     fn changes(&self, pool: &Pool) -> Hints {
         hints::listen(Arc::clone(&self.shared), pool.clone(), self.alive.subscribe())
-    }
-}
-
-impl RedisStore {
-    /// What became of one wanted resource.
-    fn outcome(&self, wanted: &Wanted, outcome: &mut Fields) -> Result<Acquired, StoreError> {
-        let resource = wanted.resource.clone();
-        match outcome.text()?.as_str() {
-            "granted" => {
-                outcome.text()?;
-                Ok(Acquired::Granted(Term { resource, token: outcome.token()? }))
-            }
-            "held" => Ok(Acquired::Held { by: outcome.member()?, token: outcome.token()? }),
-            "foreign" => {
-                let (by, token) = (foreign::id_of(&outcome.any_text()?), outcome.token()?);
-                // A lease without an end is theirs until it is gone.
-                let left = u64::try_from(outcome.signed()?).unwrap_or(0);
-                self.shared.foreign.saw(&resource, &by, token, Duration::from_millis(left));
-                Ok(Acquired::Held { by, token })
-            }
-            "used up" => {
-                let said = format!("the tokens of {resource} are used up: {TOKEN_MAX} is the last");
-                Err(StoreError::misconfigured(said))
-            }
-            _ => Err(failure::unreadable(&self.shared.address.place, "an answer")),
-        }
     }
 }

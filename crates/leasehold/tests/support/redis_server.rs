@@ -1,7 +1,6 @@
 //! A store on a private Redis server.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use leasehold::store::{self, Begin, Store, StoreUrl};
 use leasehold_testkit::Redis;
@@ -10,33 +9,16 @@ use leasehold_testkit::Redis;
 pub(crate) struct OnRedis {
     pub(crate) server: Redis,
     pub(crate) store: Arc<dyn Store>,
-    options: &'static str,
 }
 
 impl OnRedis {
     /// An empty store whose first era is live. `options` are added to the address.
-    pub(crate) async fn with(options: &'static str) -> Self {
+    pub(crate) async fn with(options: &str) -> Self {
         let server = Redis::start();
         let url = address(&server, options);
         store::migrate(&url, Begin::Live).await.expect("an empty server can be prepared");
         let store = open(&url).await;
-        Self { server, store, options }
-    }
-
-    /// Waits until the handle has found its server again. That asks for settings only, which touches no era.
-    pub(crate) async fn reconnect(&self) {
-        for _ in 0..600 {
-            if self.store.checkup().await.is_ok() {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        panic!("the handle does not find its server again");
-    }
-
-    /// Another handle on the same store.
-    pub(crate) async fn another_handle(&self) -> Arc<dyn Store> {
-        open(&address(&self.server, self.options)).await
+        Self { server, store }
     }
 }
 

@@ -11,6 +11,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, Value};
 
 use super::address::Address;
+use super::args::Args;
 use super::connect::{self, Attempt};
 use super::foreign::Foreign;
 use super::reply::{Remembered, Reply};
@@ -59,34 +60,6 @@ struct Line {
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shared").field("address", &self.address).finish_non_exhaustive()
-    }
-}
-
-/// The arguments of one call, after those that every call has.
-#[derive(Debug, Default)]
-pub(super) struct Args(Vec<String>);
-
-impl Args {
-    pub(super) fn of<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
-        Self(texts.into_iter().map(str::to_owned).collect())
-    }
-
-    pub(super) fn text(mut self, text: impl Into<String>) -> Self {
-        self.0.push(text.into());
-        self
-    }
-
-    pub(super) fn number(self, number: u64) -> Self {
-        self.text(number.to_string())
-    }
-
-    pub(super) fn nonce(self, nonce: Nonce) -> Self {
-        self.text(nonce.to_string())
-    }
-
-    /// Beats are compared as text, so all have the same length.
-    pub(super) fn beat(self, beat: crate::lease::BeatNumber) -> Self {
-        self.text(format!("{:020}", beat.0))
     }
 }
 
@@ -187,7 +160,7 @@ impl Shared {
         };
         let unknown = u64::try_from(TTL_UNKNOWN.as_millis()).unwrap_or(u64::MAX);
         command.arg(Nonce::generate().to_string()).arg(unknown);
-        for arg in &args.0 {
+        for arg in args.texts() {
             command.arg(arg);
         }
         command

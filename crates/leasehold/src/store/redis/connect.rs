@@ -40,9 +40,15 @@ pub(super) async fn connect(
 /// Where the primary is: the host itself, or what the first sentinel that answers says.
 pub(super) async fn primary(address: &Address) -> Result<Host, StoreError> {
     let Some(service) = &address.service else { return Ok(address.hosts[0].clone()) };
+    // All can be asked in one call, with time left for the primary.
+    let patience =
+        super::CALL_MAX / (u32::try_from(address.hosts.len()).unwrap_or(u32::MAX).saturating_add(2));
     let mut last = None;
     for host in &address.hosts {
-        match ask(address, host, service).await {
+        let asked = tokio::time::timeout(patience, ask(address, host, service)).await;
+        let silent =
+            || StoreError::unavailable(format!("the sentinel at {host} did not answer within {patience:?}"));
+        match asked.unwrap_or_else(|_| Err(silent())) {
             Ok(Some(primary)) => return Ok(primary),
             Ok(None) => {
                 last = Some(StoreError::misconfigured(format!(
@@ -138,6 +144,7 @@ pub(super) async fn load(connection: &mut MultiplexedConnection, place: &str) ->
     for script in scripts::all() {
         all.cmd("SCRIPT").arg("LOAD").arg(script.code).ignore();
     }
+    all.cmd("EVALSHA").arg(&scripts::PROBE.hash).arg(0).ignore();
     let loaded: Result<(), _> = all.query_async(connection).await;
     loaded.map_err(|error| match error.kind() {
         ErrorKind::Server(redis::ServerErrorKind::NoPerm) => StoreError::misconfigured(format!(

@@ -47,6 +47,9 @@ pub(super) fn told(place: &str, error: RedisError) -> StoreError {
                 "{place} does not know a command that Leasehold needs; it must have scripts (EVALSHA, SCRIPT)"
             ))
         }
+        (ErrorKind::Io, _) if error_text.contains("fatal alert") => refused(format!(
+            "{place} does not accept us over TLS; give it our certificate with cert=FILE and key=FILE"
+        )),
         (ErrorKind::Io, _) if is_certificate(&error_text) => refused(format!(
             "{place} could not be trusted: its certificate does not fit; name the authority with ca=FILE"
         )),

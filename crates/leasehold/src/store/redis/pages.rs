@@ -6,14 +6,18 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::call::{Args, Kind, Shared};
+use super::args::Args;
+use super::call::{Kind, Shared};
 use super::reply::Fields;
 use super::scripts;
 use crate::lease::Pool;
 use crate::store::{Changed, Cursor, LeaseRecord, Offer, SessionRecord, StoreError};
 
 /// How many records a page has.
-const PAGE: usize = 1000;
+const PAGE: usize = 500;
+/// What a foreigner's lease is shown with: it has no session, and no silence ends it. The store itself looks whether it has
+/// ended.
+const FOREIGN_TTL: Duration = Duration::from_secs(u32::MAX as u64);
 /// How often reading begins again because the era changed under it.
 const TRIES_MAX: usize = 4;
 
@@ -71,8 +75,10 @@ async fn whole<K: Ord, T>(
 }
 
 const SESSIONS: Kinds = Kinds { name: "sessions", fields: &["pool", "ttl", "beat", "ended", "profile"] };
-const LEASES: Kinds =
-    Kinds { name: "leases", fields: &["token", "holder", "ttl", "revoked", "offer_to", "offer_load"] };
+const LEASES: Kinds = Kinds {
+    name: "leases",
+    fields: &["token", "holder", "ttl", "revoked", "offer_to", "offer_load", "foreign"],
+};
 
 pub(super) async fn sessions(
     shared: &Shared,
@@ -95,12 +101,17 @@ pub(super) async fn leases(
     since: Cursor,
 ) -> Result<Changed<LeaseRecord>, StoreError> {
     changed(shared, &LEASES, pool, since, |row| {
-        let (token, holder) = (row.token()?, row.optional_id()?);
-        let (ttl, revoked) = (Duration::from_millis(row.number()?), row.flag()?);
+        let (token, mut holder) = (row.token()?, row.optional_id()?);
+        let (mut ttl, revoked) = (Duration::from_millis(row.number()?), row.flag()?);
         let (to, load) = (row.optional_id()?, row.optional()?);
         let load = load.and_then(|load| load.parse().ok());
         let offer = to.zip(load).map(|(to, load)| Offer { to, load });
+        let foreigner = row.optional_id()?;
         let resource: crate::lease::ResourceId = row.id()?;
+        if let (None, Some(by)) = (&holder, foreigner) {
+            shared.foreign.heard(&resource, &by, token);
+            (holder, ttl) = (Some(by), FOREIGN_TTL);
+        }
         Ok((resource.clone(), LeaseRecord { resource, token, holder, ttl, revoked, offer }))
     })
     .await

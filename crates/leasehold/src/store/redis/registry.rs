@@ -2,11 +2,11 @@
 
 use async_trait::async_trait;
 
-use super::call::Args;
+use super::args::{Args, json};
 use super::failure::unreadable;
 use super::pages::{Kinds, changed};
 use super::reply::Reply;
-use super::{ITEMS_MAX, RedisStore, json, scripts};
+use super::{ITEMS_MAX, RedisStore, scripts};
 use crate::lease::{Pool, ResourceId};
 use crate::ledger::{Entry, Event};
 use crate::store::{

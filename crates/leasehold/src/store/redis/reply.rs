@@ -103,15 +103,6 @@ impl Fields {
         }
     }
 
-    /// The next value as text; what is no text is made to be.
-    pub(super) fn any_text(&mut self) -> Result<String, StoreError> {
-        match self.values.next() {
-            Some(Value::BulkString(bytes)) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
-            Some(Value::SimpleString(text)) => Ok(text),
-            _ => self.strange("a value"),
-        }
-    }
-
     pub(super) fn number(&mut self) -> Result<u64, StoreError> {
         match self.text()?.parse() {
             Ok(number) => Ok(number),

@@ -34,7 +34,7 @@ macro_rules! scripts {
 
         /// All of them, to be sent when a connection begins.
         pub(super) fn all() -> Vec<&'static Script> {
-            vec![&*MIGRATE, $(&*$name),*]
+            vec![&*PROBE, &*MIGRATE, $(&*$name),*]
         }
     };
 }
@@ -52,6 +52,7 @@ scripts! {
     FREE = "free.lua";
     LEDGER = "ledger.lua";
     LISTING = "listing.lua";
+    LOOK = "look.lua";
     OPEN = "open.lua";
     POOLS = "pools.lua";
     PUBLISH = "publish.lua";
@@ -66,3 +67,6 @@ scripts! {
 /// Stands apart: it must find the era as it is, and not freeze a store that has none.
 pub(super) static MIGRATE: LazyLock<Script> =
     LazyLock::new(|| Script::new(concat!(include_str!("lua/era.lua"), include_str!("lua/migrate.lua"))));
+
+/// Does nothing, to find out whether the server runs scripts at all.
+pub(super) static PROBE: LazyLock<Script> = LazyLock::new(|| Script::new("return 1"));

@@ -5,14 +5,18 @@ if era.frozen or not found or not found.ended then
     return answer('done')
 end
 local id, pool = found.id, found.pool
-local held = redis.call('SRANDMEMBER', held_key(pool, id), arg(2))
-for _, resource in ipairs(held) do
-    if redis.call('HGET', lease_key(pool, resource), 'holder') == id then
-        local offer = redis.call('HMGET', lease_key(pool, resource), 'offer_to', 'offer_load')
-        clear(pool, resource, id, offer[1], offer[2])
+local over, strange = {}, {}
+for _, resource in ipairs(redis.call('SRANDMEMBER', held_key(pool, id), arg(2))) do
+    local record = redis.call('HMGET', lease_key(pool, resource), 'holder', 'offer_to', 'offer_load')
+    if record[1] == id then
+        over[#over + 1] = { resource, record[2], record[3] }
     else
-        redis.call('SREM', held_key(pool, id), resource)
+        strange[#strange + 1] = resource
     end
+end
+clear(pool, id, over)
+if #strange > 0 then
+    redis.call('SREM', held_key(pool, id), unpack(strange))
 end
 tell(pool)
 if redis.call('SCARD', held_key(pool, id)) > 0 then

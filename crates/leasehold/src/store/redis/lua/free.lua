@@ -19,6 +19,5 @@ end
 if not may then
     return answer('changed')
 end
-clear(pool, resource, holder)
-tell(pool)
+clear(pool, holder, { { resource } })
 return answer('freed')

@@ -29,8 +29,8 @@ local function mirrored(resource)
     return type(value) == 'table' and '?' or value
 end
 
--- Who else than a session of ours has the mirror, if anybody has. A value that is the record's holder or any session,
--- ended ones too, is ours.
+-- Who else than a session of ours has the mirror, if anybody has: what stands there, or a name made from it if that is no
+-- id. A value that is the record's holder or any session, ended ones too, is ours.
 local function foreigner(pool, resource, holder)
     if pool ~= mirrored_pool then
         return nil
@@ -38,6 +38,9 @@ local function foreigner(pool, resource, holder)
     local value = mirrored(resource)
     if not value or value == holder or redis.call('EXISTS', prefix .. ':session:' .. value) == 1 then
         return nil
+    end
+    if #value > 128 or not string.match(value, '^[%w._-]+$') then
+        return 'foreign-' .. string.sub(redis.sha1hex(value), 1, 16)
     end
     return value
 end
@@ -60,28 +63,67 @@ local function show_node(pool, id, ttl)
     end
 end
 
-local function touch_lease(pool, resource)
-    redis.call('ZADD', leases_key(pool), step(), resource)
+-- Says that leases changed, to whoever reads by cursor and whoever listens. Each change has a number of its own.
+local function touch_leases(pool, resources)
+    if #resources == 0 then
+        return
+    end
+    era.seq = redis.call('HINCRBY', era_key, 'seq', #resources)
+    local order = {}
+    for place, resource in ipairs(resources) do
+        order[2 * place - 1] = whole(era.seq - #resources + place)
+        order[2 * place] = resource
+    end
+    redis.call('ZADD', leases_key(pool), unpack(order))
+    tell(pool)
 end
 
--- Frees a lease. The record stays: it keeps the token.
-local function clear(pool, resource, holder, offer_to, offer_load)
-    redis.call('HSET', lease_key(pool, resource), 'holder', '', 'revoked', '0',
-        'offer_to', offer_to or '', 'offer_load', offer_load or '')
-    redis.call('SREM', held_key(pool, holder), resource)
-    redis.call('SREM', revoked_key(pool, holder), resource)
-    unmirror(pool, resource, holder)
-    touch_lease(pool, resource)
+-- Frees what one session holds. The records stay: they keep the tokens. Each item: resource, successor, load.
+local function clear(pool, holder, items)
+    local resources = {}
+    for place, item in ipairs(items) do
+        resources[place] = item[1]
+        redis.call('HSET', lease_key(pool, item[1]), 'holder', '', 'revoked', '0',
+            'offer_to', item[2] or '', 'offer_load', item[3] or '')
+        unmirror(pool, item[1], holder)
+    end
+    if #resources > 0 then
+        redis.call('SREM', held_key(pool, holder), unpack(resources))
+        redis.call('SREM', revoked_key(pool, holder), unpack(resources))
+    end
+    touch_leases(pool, resources)
 end
 
--- Gives a lease to a session.
-local function give(pool, resource, token, id, ttl, revoked)
-    redis.call('HSET', lease_key(pool, resource), 'token', token, 'holder', id, 'ttl', ttl,
-        'revoked', revoked and '1' or '0', 'offer_to', '', 'offer_load', '')
-    redis.call('SADD', held_key(pool, id), resource)
-    redis.call(revoked and 'SADD' or 'SREM', revoked_key(pool, id), resource)
-    mirror(pool, resource, id, ttl)
-    touch_lease(pool, resource)
+-- Gives leases to one session. Each item: resource, token, whether it stays revoked, who held it before.
+local function give(pool, id, ttl, items)
+    local resources = {}
+    for place, item in ipairs(items) do
+        resources[place] = item[1]
+        if item[4] ~= '' and item[4] ~= id then
+            redis.call('SREM', held_key(pool, item[4]), item[1])
+            redis.call('SREM', revoked_key(pool, item[4]), item[1])
+        end
+        redis.call('HSET', lease_key(pool, item[1]), 'token', item[2], 'holder', id, 'ttl', ttl,
+            'revoked', item[3] and '1' or '0', 'offer_to', '', 'offer_load', '', 'foreign', '')
+        mirror(pool, item[1], id, ttl)
+    end
+    if #resources > 0 then
+        redis.call('SADD', held_key(pool, id), unpack(resources))
+        redis.call('SREM', revoked_key(pool, id), unpack(resources))
+        for _, item in ipairs(items) do
+            if item[3] then
+                redis.call('SADD', revoked_key(pool, id), item[1])
+            end
+        end
+    end
+    touch_leases(pool, resources)
+end
+
+-- Notes who else has a lease that no member holds, for members to see. It decides nothing: the mirror does.
+local function note(pool, resource, name)
+    local key = lease_key(pool, resource)
+    redis.call('HSETNX', key, 'token', '0')
+    redis.call('HSET', key, 'holder', '', 'ttl', '0', 'revoked', '0', 'foreign', name)
 end
 
 -- Who holds exactly this term; nil if nobody does.

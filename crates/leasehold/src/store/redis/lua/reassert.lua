@@ -15,6 +15,25 @@ end
 if not era.frozen then
     return answer('gone')
 end
+-- First everything is decided, then everything is written.
+local outcomes, kept, seen = {}, {}, {}
+for place = 9, #ARGV - 9, 2 do
+    local resource, token = arg(place), tonumber(arg(place + 1))
+    local record = redis.call('HMGET', lease_key(pool, resource), 'token', 'holder', 'revoked')
+    local stored, holder, revoked = tonumber(record[1] or '-1'), record[2] or '', record[3] == '1'
+    if seen[resource] then
+        -- It was said twice: the second is judged by what the first made of it.
+        stored, holder, revoked = seen[resource][1], id, seen[resource][2]
+    end
+    if stored > token or (stored == token and holder ~= id) or foreigner(pool, resource, id) then
+        outcomes[#outcomes + 1] = 0
+    else
+        revoked = revoked and stored == token
+        kept[#kept + 1] = { resource, arg(place + 1), revoked, holder }
+        seen[resource] = { token, revoked }
+        outcomes[#outcomes + 1] = 1
+    end
+end
 raise_ttl_max(ttl)
 local beat = arg(7)
 if found and found.beat > beat then
@@ -31,21 +50,6 @@ end
 redis.call('SADD', pools_key, pool)
 touch(pool, id)
 show_node(pool, id, ttl)
-local outcomes = {}
-for place = 9, #ARGV - 9, 2 do
-    local resource, token = arg(place), tonumber(arg(place + 1))
-    local record = redis.call('HMGET', lease_key(pool, resource), 'token', 'holder', 'revoked')
-    local stored, holder = tonumber(record[1] or '-1'), record[2] or ''
-    if stored > token or (stored == token and holder ~= id) or foreigner(pool, resource, id) then
-        outcomes[#outcomes + 1] = 0
-    else
-        if holder ~= '' and holder ~= id then
-            redis.call('SREM', held_key(pool, holder), resource)
-            redis.call('SREM', revoked_key(pool, holder), resource)
-        end
-        give(pool, resource, arg(place + 1), id, ttl, stored == token and record[3] == '1')
-        outcomes[#outcomes + 1] = 1
-    end
-end
+give(pool, id, ttl, kept)
 tell(pool)
 return answer('done', outcomes)

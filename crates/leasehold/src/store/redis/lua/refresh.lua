@@ -10,7 +10,7 @@ end
 if era.frozen and found.reasserted ~= era.nonce and not found.ended then
     return answer('frozen')
 end
-local id, pool, lost = found.id, found.pool, {}
+local id, pool, lost, marked = found.id, found.pool, {}, {}
 local page = redis.call('SSCAN', held_key(pool, id), arg(2), 'COUNT', arg(3))
 for _, resource in ipairs(page[2]) do
     local key = lease_key(pool, resource)
@@ -24,7 +24,7 @@ for _, resource in ipairs(page[2]) do
         if record[3] ~= '1' then
             redis.call('HSET', key, 'revoked', '1')
             redis.call('SADD', revoked_key(pool, id), resource)
-            touch_lease(pool, resource)
+            marked[#marked + 1] = resource
         end
         lost[#lost + 1] = { resource, record[1] }
     else
@@ -34,7 +34,5 @@ end
 if found.ended then
     redis.call('DEL', node_key(id))
 end
-if #lost > 0 then
-    tell(pool)
-end
+touch_leases(pool, marked)
 return answer('done', page[1], lost)

@@ -4,19 +4,18 @@ local found, refused = meet(arg(1), arg(2), arg(4))
 if not found then
     return answer(refused)
 end
-raise(found, arg(3))
-local outcomes, freed = {}, false
+-- First everything is decided, then everything is written.
+local gone, outcomes, freed = {}, {}, {}
 for place = 5, #ARGV - 9, 4 do
     local resource = arg(place)
-    if holder_of(found.pool, resource, arg(place + 1)) == found.id then
-        clear(found.pool, resource, found.id, arg(place + 2), arg(place + 3))
+    if not gone[resource] and holder_of(found.pool, resource, arg(place + 1)) == found.id then
+        gone[resource] = true
+        freed[#freed + 1] = { resource, arg(place + 2), arg(place + 3) }
         outcomes[#outcomes + 1] = 1
-        freed = true
     else
         outcomes[#outcomes + 1] = 0
     end
 end
-if freed then
-    tell(found.pool)
-end
+raise(found, arg(3))
+clear(found.pool, found.id, freed)
 return answer('done', outcomes)

@@ -9,6 +9,5 @@ if not holder or ended(holder) then
 end
 redis.call('HSET', lease_key(pool, resource), 'revoked', '1')
 redis.call('SADD', revoked_key(pool, holder), resource)
-touch_lease(pool, resource)
-tell(pool)
+touch_leases(pool, { resource })
 return answer('marked')
