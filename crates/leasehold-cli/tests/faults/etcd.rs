@@ -119,14 +119,7 @@ fn the_quota_is_full() {
 fn an_old_snapshot_is_restored() {
     let mut scene = Scene::<Etcd>::begin();
     scene.server.save("before");
-    scene.stage.signal("two", nix::sys::signal::Signal::SIGTERM);
-    assert!(scene.stage.reap("two").success());
-    scene.stage.until("the others have its work", |stage| {
-        stage.shares(&["one", "three"]).iter().sum::<usize>() == 9
-    });
-    let way = Server::url(&scene.server, scene.ways[1].port());
-    scene.stage.enter_by("two", &way, &[]);
-    scene.stage.until("it has work again", |stage| stage.shares(&["two"])[0] > 0);
+    scene.change_hands();
     scene.server.restore("before", false);
     scene.end();
 }

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use leasehold_testkit::{Faults, Persistence, Proxy, Redis, RedisSetup};
-use nix::sys::signal::Signal;
 
 use super::scenes::Scene;
 use super::servers::prepare;
@@ -42,13 +41,7 @@ fn a_failover_loses_the_last_writes() {
     let replica = scene.server.replica_of_port(line.port());
     // From here on the replica hears nothing any more.
     line.set(Faults { refuse: true, ..Faults::default() });
-    let before = scene.stage.stretches().len();
-    scene.stage.signal("two", Signal::SIGTERM);
-    assert!(scene.stage.reap("two").success());
-    scene.stage.until("the others have its work", |stage| stage.stretches().len() >= before + 3);
-    let way = scene.server.url().replace(&scene.server.port().to_string(), &scene.ways[1].port().to_string());
-    scene.stage.enter_by("two", &way, &[]);
-    scene.stage.until("it has work again", |stage| stage.shares(&["two"])[0] > 0);
+    scene.change_hands();
     scene.server.kill();
     replica.cli(&["REPLICAOF", "NO", "ONE"]);
     scene.ways.iter().for_each(|way| way.lead_to(replica.port()));

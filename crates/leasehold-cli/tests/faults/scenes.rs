@@ -67,12 +67,24 @@ impl<S: Server> Scene<S> {
         self.ways.iter().for_each(|way| way.set(faults));
     }
 
+    /// All of a member's work changes hands, and it comes back: something that only the present store knows of.
+    pub(crate) fn change_hands(&mut self) {
+        self.stage.signal("two", Signal::SIGTERM);
+        assert!(self.stage.reap("two").success());
+        self.stage.until("the others do everything", |stage| {
+            stage.shares(&["two"]) == [0] && stage.shares(&["one", "three"]).iter().sum::<usize>() == 9
+        });
+        let way = self.server.url(self.ways[1].port());
+        self.stage.enter_by("two", &way, &[]);
+        self.stage.until("it has work again", |stage| stage.shares(&["two"])[0] > 0);
+    }
+
     /// Waits until nobody works.
     pub(crate) fn until_still(&self) {
         self.stage.until("nobody works", |stage| stage.running().is_empty());
     }
 
-    fn until_others_do_everything(&self, names: &[&str]) {
+    pub(crate) fn until_others_do_everything(&self, names: &[&str]) {
         self.stage.until("the others do everything", |stage| stage.shares(names).iter().sum::<usize>() == 9);
     }
 }
