@@ -94,7 +94,7 @@ pub(crate) enum Command {
 /// Where the leases are.
 #[derive(Debug, Args)]
 pub(crate) struct StoreArgs {
-    /// The store: sqlite:PATH, postgres://HOST/DB, redis://HOST or etcd://HOST,HOST
+    /// The store: sqlite:PATH, postgres://USER@HOST/DB, redis://HOST or etcd://HOST,HOST
     #[arg(long, env = "LEASEHOLD_STORE", hide_env_values = true, value_name = "URL")]
     pub(crate) store: StoreUrl,
     /// A TOML file with options

@@ -92,7 +92,7 @@ logged: --log-format json --log info,leasehold::ledger=debug.";
 
 pub(super) const MIGRATE: &str = "\
 Examples:
-  leasehold migrate --fresh --store postgres://db.example.org/work
+  leasehold migrate --fresh --store postgres://jobs@db.example.org/work
   leasehold migrate --store redis://localhost
 
 PostgreSQL needs it before its first use and after an upgrade. Redis and etcd
@@ -102,7 +102,7 @@ there is kept, and several may run it at once.";
 
 pub(super) const DOCTOR: &str = "\
 Examples:
-  leasehold doctor --store postgres://db.example.org/work
+  leasehold doctor --store postgres://jobs@db.example.org/work
   leasehold doctor --store redis://localhost --json
   leasehold doctor --store etcd://a,b,c \\
       --require-grade durable-and-linearizable";

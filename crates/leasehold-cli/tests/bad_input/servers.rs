@@ -9,7 +9,9 @@ use leasehold::clock;
 use crate::support::{Place, leasehold, ran};
 use crate::{refused, refused_command};
 
-const SCHEMES: [&str; 4] = ["postgres", "redis", "etcd", "redis+sentinel"];
+/// Schemes, each with a path that goes with it.
+const SCHEMES: [(&str, &str); 4] =
+    [("postgres", "work"), ("redis", "0"), ("etcd", "work"), ("redis+sentinel", "main")];
 /// How long anybody may be kept waiting on a busy machine.
 const BOUND: Duration = Duration::from_secs(40);
 
@@ -27,26 +29,26 @@ fn status_fails(url: &str, code: i32, words: &[&str]) {
 // proves "never a grant on a guess"
 #[test]
 fn a_server_that_accepts_and_never_answers_is_given_up_in_bounded_time() {
-    for scheme in SCHEMES {
+    for (scheme, path) in SCHEMES {
         let silent = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = silent.local_addr().unwrap().port();
-        status_fails(&format!("{scheme}://anna:hunter2@127.0.0.1:{port}/work"), 69, &[&port.to_string()]);
+        status_fails(&format!("{scheme}://anna:hunter2@127.0.0.1:{port}/{path}"), 69, &[&port.to_string()]);
     }
 }
 
 #[test]
 fn a_server_that_is_not_there_is_said_to_be_away() {
-    for scheme in SCHEMES {
+    for (scheme, path) in SCHEMES {
         let port = leasehold_testkit::free_port();
-        status_fails(&format!("{scheme}://anna:hunter2@127.0.0.1:{port}/work"), 69, &[&port.to_string()]);
+        status_fails(&format!("{scheme}://anna:hunter2@127.0.0.1:{port}/{path}"), 69, &[&port.to_string()]);
     }
 }
 
 #[test]
 fn a_member_does_not_start_on_a_server_that_is_away() {
     let place = Place::new();
-    for scheme in SCHEMES {
-        let url = format!("{scheme}://127.0.0.1:{}/work", leasehold_testkit::free_port());
+    for (scheme, path) in SCHEMES {
+        let url = format!("{scheme}://anna:hunter2@127.0.0.1:{}/{path}", leasehold_testkit::free_port());
         let mut run = leasehold();
         run.args(["run", "--store", &url, "--pool", "jobs", "--resources", "a", "--", "touch", "worked"]);
         refused_command(&place, &mut run, 69, &["127.0.0.1"]);
@@ -68,10 +70,10 @@ fn an_address_that_is_none_is_refused_without_being_repeated() {
         let said = ran(leasehold().args(["status", "--store", url]));
         assert!(!said.err.contains("hunter") && !said.err.contains("ter2"), "{said:?}");
     }
-    for scheme in SCHEMES {
-        let url = format!("{scheme}://h/work?colour=blue");
+    for (scheme, path) in SCHEMES {
+        let url = format!("{scheme}://anna@h/{path}?colour=blue");
         refused(&place, &["status", "--store", &url], 2, &["has no option \"colour\"", "password-file"]);
-        let url = format!("{scheme}://h/work?password-file=/nowhere");
+        let url = format!("{scheme}://anna@h/{path}?password-file=/nowhere");
         refused(&place, &["status", "--store", &url], 2, &["the password file /nowhere cannot be read"]);
     }
 }
