@@ -7,14 +7,18 @@ mod redis_reconnect;
 #[path = "support/redis_server.rs"]
 mod redis_server;
 
+use std::future::poll_fn;
 use std::net::TcpListener;
+use std::sync::Arc;
 use std::time::Duration;
 
 use certificates::Certificates;
 use leasehold::clock;
+use leasehold::lease::Nonce;
 use leasehold::store::conformance::{Member, pool};
 use leasehold::store::{
-    self, Acquired, Answer, Begin, Cursor, Grade, Migrated, StoreError, StoreErrorKind, StoreUrl,
+    self, Acquired, Answer, Begin, Cursor, Freed, Grade, Listing, MarkKind, Marked, Migrated, Released,
+    Revoked, Store, StoreError, StoreErrorKind, StoreUrl, Thawed, Version,
 };
 use leasehold_testkit::{Persistence, Redis, RedisSetup, Sentinels};
 use redis_reconnect::reconnect;
@@ -87,18 +91,46 @@ async fn a_user_with_the_rights_that_the_manual_names_is_enough() {
         manual.lines().find(|line| line.starts_with("ACL SETUSER")).expect("the manual names the rights");
     let words: Vec<&str> = line.split_whitespace().collect();
     assert_eq!(server.cli(&words), "OK");
-    let url: StoreUrl = format!("redis://leasehold:secret@127.0.0.1:{}", server.port()).parse().unwrap();
-    store::migrate(&url, Begin::Live).await.expect("it may prepare the store");
-    let store = open(&url).await;
-    let mut one = Member::join(&store, "one").await;
-    let held = one.take("a").await;
-    assert_eq!(one.beat().await, Answer::Done(vec![]));
-    assert_eq!(store.leases(&pool("work"), Cursor::START).await.unwrap().items[0].token, held.token);
+    for options in ["", "?mirror=work"] {
+        server.flush_all();
+        let url = format!("redis://leasehold:secret@127.0.0.1:{}{options}", server.port());
+        let url: StoreUrl = url.parse().expect("a good address");
+        store::migrate(&url, Begin::Live).await.expect("it may prepare the store");
+        uses_everything(&open(&url).await).await;
+    }
+}
+
+/// Every call that needs a right of its own.
+async fn uses_everything(store: &Arc<dyn Store>) {
+    let work = pool("work");
+    let mut hints = store.changes(&work);
+    assert!(poll_fn(|context| hints.as_mut().poll_next(context)).await.is_some());
+    let mut one = Member::join(store, "one").await;
+    let (held, other) = (one.take("a").await, one.take("b").await);
+    assert_eq!(store.revoke(&work, &held).await.unwrap(), Revoked::Marked);
+    assert_eq!(one.beat().await, Answer::Done(vec![held.clone()]));
+    assert_eq!(store.free_revoked(&work, &held, one.era).await.unwrap(), Freed::Freed);
+    assert_eq!(one.give_back(&other).await, Released::Freed);
+    let set = store.set_mark(&work, MarkKind::Drain, "one", Some(""), Version(0)).await.unwrap();
+    assert_eq!(set, Marked::Set(Version(1)));
+    assert_eq!(store.marks(&work, Cursor::START).await.unwrap().items.len(), 1);
+    let listing = Listing::default();
+    store.publish(&work, &listing.id(), &listing).await.unwrap();
+    assert_eq!(store.listing(&work, &listing.id()).await.unwrap(), Some(listing));
+    store.collect_listings(&work).await.unwrap();
+    assert_eq!(store.ledger(&work, None, 0, 9).await.unwrap(), []);
+    let mut strange = one.clone();
+    strange.era = Nonce::generate();
+    let Answer::Frozen(nonce) = strange.beat().await else { panic!("an era that never was") };
+    assert_eq!(one.reassert(nonce, &[]).await, Answer::Done(vec![]));
+    assert_eq!(store.thaw(nonce).await.unwrap(), Thawed::Thawed);
+    let _ = one.take("a").await;
+    one.close().await;
+    store.collect(one.id()).await.unwrap();
+    assert_eq!(store.pools().await.unwrap(), std::slice::from_ref(&work));
     let checkup = store.checkup().await.expect("it may look at the settings");
-    assert!(
-        !checkup.findings.iter().any(|finding| finding.what.contains("could not be looked at")),
-        "{checkup:?}"
-    );
+    let unseen = checkup.findings.iter().any(|finding| finding.what.contains("could not be looked at"));
+    assert!(!unseen, "{checkup:?}");
 }
 
 #[tokio::test]

@@ -27,7 +27,7 @@ const WAIT_MAX: Duration = Duration::from_secs(1);
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// What a call does to the server: what only reads is not waited for on replicas.
+/// What a call does to the server. What decides nothing among members is not waited for on replicas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Read,

@@ -111,7 +111,7 @@ mod tests {
         foreign.saw(&two, &by, Token(3), Duration::ZERO, clock::now());
         assert_eq!(foreign.holds(&one), held);
         assert_eq!(foreign.holds(&two), None, "its end has passed");
-        assert_eq!(foreign.due(9), [two.clone()]);
+        assert_eq!(foreign.due(9), std::slice::from_ref(&two));
         foreign.forget(&two);
         assert_eq!(foreign.due(9), []);
         let sent = clock::now();
