@@ -123,6 +123,15 @@ impl Etcd {
         let _ = self.ctl(&["compact", &digits]);
     }
 
+    /// Its process.
+    ///
+    /// # Panics
+    /// It does not run.
+    #[must_use]
+    pub fn process(&self) -> &Process {
+        self.0.members[0].process.as_ref().expect("the server runs")
+    }
+
     /// What it said so far.
     #[must_use]
     pub fn log(&self) -> String {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use leasehold::participant::Running;
 use leasehold::store::{Begin, Store, StoreUrl, migrate, open};
 use leasehold::{Participant, Pool, clock};
+use leasehold_testkit::{Etcd, Persistence, Postgres, Redis, RedisSetup};
 
 const TTL: Duration = Duration::from_secs(10);
 const MEASURED: Duration = Duration::from_secs(30);
@@ -72,4 +73,14 @@ async fn main() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = format!("sqlite:{}", directory.path().join("work.db").display());
     measure("sqlite", &file, None, count).await;
+    let server =
+        Redis::start_with(RedisSetup { persistence: Persistence::EverySecond, ..RedisSetup::default() });
+    measure("redis", &server.url(), Some(server.process().id()), count).await;
+    drop(server);
+    let server = Postgres::start_with(&[]);
+    server.create("work");
+    measure("postgres", &server.url("work"), Some(server.process().id()), count).await;
+    drop(server);
+    let server = Etcd::start();
+    measure("etcd", &server.url("leasehold"), Some(server.process().id()), count).await;
 }

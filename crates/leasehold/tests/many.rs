@@ -6,7 +6,7 @@ use leasehold::clock;
 use leasehold::participant::{Running, State};
 use leasehold::store::{Begin, StoreUrl, migrate, open};
 use leasehold::{Participant, Pool};
-use leasehold_testkit::Redis;
+use leasehold_testkit::{Etcd, Postgres, Redis};
 
 const COUNT: usize = 10_000;
 const TTL: Duration = Duration::from_secs(5);
@@ -75,4 +75,21 @@ async fn ten_thousand_leases_of_a_dead_member_are_owned_again_on_sqlite_and_no_l
 async fn ten_thousand_leases_of_a_dead_member_are_owned_again_on_redis_and_no_living_one_is_lost() {
     let server = Redis::start();
     ten_thousand_leases_are_owned_again(&server.url()).await;
+}
+
+// proves the design's L3
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "run by ./test --long"]
+async fn ten_thousand_leases_of_a_dead_member_are_owned_again_on_postgres_and_no_living_one_is_lost() {
+    let server = Postgres::start();
+    server.create("work");
+    ten_thousand_leases_are_owned_again(&server.url("work")).await;
+}
+
+// proves the design's L3
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "run by ./test --long"]
+async fn ten_thousand_leases_of_a_dead_member_are_owned_again_on_etcd_and_no_living_one_is_lost() {
+    let server = Etcd::start();
+    ten_thousand_leases_are_owned_again(&server.url("leasehold")).await;
 }
