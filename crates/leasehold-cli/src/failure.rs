@@ -91,10 +91,11 @@ impl From<StoreError> for Failure {
             StoreErrorKind::Misconfigured => code::USAGE,
             _ => code::UNAVAILABLE,
         };
-        // The message says what to do; what the system said stands behind it.
-        let message = match error.source() {
-            Some(cause) => format!("{error} ({})", chain(cause)),
-            None => error.to_string(),
+        // The message says what to do; what the system said stands behind it, unless it is in the message already.
+        let said = error.to_string();
+        let message = match error.source().map(chain) {
+            Some(cause) if !said.contains(&cause) => format!("{said} ({cause})"),
+            _ => said,
         };
         Self::new(code, message)
     }

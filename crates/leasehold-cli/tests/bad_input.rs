@@ -94,7 +94,7 @@ fn durations_that_are_none_or_do_not_fit_together_are_refused_with_the_knob_to_t
 fn a_store_that_is_none_is_refused_and_its_password_is_not_repeated() {
     let place = Place::new();
     let tail = ["--pool", "jobs", "--resources", "a", "--", "true"];
-    for url in ["postgres://user:hunter2@host/db", "user:hunter2@host", "redis://:hunter2@host"] {
+    for url in ["mysql://user:hunter2@host/db", "user:hunter2@host", "mongodb://:hunter2@host"] {
         let mut by_option = leasehold();
         by_option.args(["run", "--store", url]).args(tail);
         let mut by_variable = leasehold();

@@ -12,7 +12,7 @@ fn a_configuration_that_cannot_be_used_is_refused_with_the_line_or_the_key() {
         run_refused(&place, &["--resources", "a", "--config", "options.toml"], &words);
     };
     with("ttl = \"3s\"\nname = \n", &["line 2 is not TOML"]);
-    with("store = postgres://user:hunter2@host", &["line 1 is not TOML"]);
+    with("store = mysql://user:hunter2@host", &["line 1 is not TOML"]);
     with("tll = \"3s\"", &["`tll` is no option", "run --help"]);
     with("\"a\\nb\" = 1", &["`a\\nb` is no option"]);
     with("config = \"other.toml\"", &["`config` is no option"]);
@@ -38,7 +38,7 @@ fn a_configuration_that_cannot_be_used_is_refused_with_the_line_or_the_key() {
 #[test]
 fn a_secret_in_a_configuration_is_not_repeated() {
     let place = Place::new();
-    for text in ["store = \"postgres://user:hunter2@host\"", "store = postgres://user:hunter2@host"] {
+    for text in ["store = \"mysql://user:hunter2@host\"", "store = mysql://user:hunter2@host"] {
         place.write("options.toml", text);
         let mut status = leasehold();
         status.args(["status", "--config", "options.toml"]);
