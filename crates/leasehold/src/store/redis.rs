@@ -57,7 +57,7 @@ use crate::lease::{BeatNumber, MemberId, Nonce, Pool, TOKEN_MAX, Term};
 /// The longest that one call takes, whatever the server does.
 const CALL_MAX: Duration = Duration::from_secs(3);
 /// The longest that a call of many parts takes: each part has the time of a call.
-const MANY_MAX: Duration = Duration::from_secs(10);
+const MANY_MAX: Duration = Duration::from_secs(30);
 /// The most items one call may carry: the server serves nobody else while a script runs.
 const ITEMS_MAX: usize = 128;
 

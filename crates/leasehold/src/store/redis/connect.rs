@@ -72,9 +72,8 @@ async fn ask(address: &Address, sentinel: &Host, service: &str) -> Result<Option
 }
 
 async fn reach(client: &Client, place: &str) -> Result<MultiplexedConnection, StoreError> {
-    let config = AsyncConnectionConfig::new()
-        .set_connection_timeout(Some(CONNECT_MAX))
-        .set_response_timeout(Some(super::CALL_MAX));
+    // Every call has a limit of its own, which tells more than this one would.
+    let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
     let connecting = client.get_multiplexed_async_connection_with_config(&config);
     match tokio::time::timeout(CONNECT_MAX, connecting).await {
         Ok(connection) => connection.map_err(|error| failure::told(place, error)),
