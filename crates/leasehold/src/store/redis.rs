@@ -30,6 +30,7 @@ mod foreign;
 mod hints;
 mod mirror;
 mod pages;
+mod parts;
 mod registry;
 mod reply;
 mod scripts;
@@ -55,6 +56,8 @@ use crate::lease::{BeatNumber, MemberId, Nonce, Pool, TOKEN_MAX, Term};
 
 /// The longest that one call takes, whatever the server does.
 const CALL_MAX: Duration = Duration::from_secs(3);
+/// The longest that a call of many parts takes: each part has the time of a call.
+const MANY_MAX: Duration = Duration::from_secs(30);
 /// The most items one call may carry: the server serves nobody else while a script runs.
 const ITEMS_MAX: usize = 128;
 
@@ -289,33 +292,13 @@ impl LeaseStore for RedisStore {
         self.free(pool, term, era, holder.as_str()).await
     }
 
-    /// Many terms are said part by part under one pulse. The session has reasserted with the last part.
     async fn reassert(
         &self,
         session: &OpenSession,
         pulse: Pulse,
         terms: &[Term],
     ) -> Result<Answer<Vec<Reasserted>>, StoreError> {
-        let parts: Vec<&[Term]> =
-            if terms.is_empty() { vec![terms] } else { terms.chunks(ITEMS_MAX).collect() };
-        let mut outcomes = Vec::with_capacity(terms.len());
-        for (number, part) in parts.iter().enumerate() {
-            let last = if number + 1 == parts.len() { "1" } else { "0" };
-            let args = Args::of([session.id.as_str(), session.pool.as_str()]).number(millis(session.ttl));
-            let args = of_profile(args, &session.profile)?;
-            let mut args = args.nonce(pulse.era).beat(pulse.number).text(last);
-            for term in *part {
-                args = args.text(term.resource.as_str()).number(term.token.0);
-            }
-            let kept =
-                |outcome: &mut Fields| Ok(if outcome.flag()? { Reasserted::Kept } else { Reasserted::Lost });
-            let reply = self.write(&scripts::REASSERT, args).await?;
-            match reply.answer(|fields| fields.list(kept))? {
-                Answer::Done(part) => outcomes.extend(part),
-                other => return Ok(other),
-            }
-        }
-        Ok(Answer::Done(outcomes))
+        self.reassert_in_parts(session, pulse, terms).await
     }
 
     async fn thaw(&self, nonce: Nonce) -> Result<Thawed, StoreError> {
@@ -328,20 +311,8 @@ impl LeaseStore for RedisStore {
         }
     }
 
-    /// Part by part; the tombstone goes with the last. What time did not suffice for is left to the next call.
     async fn collect(&self, session: &MemberId) -> Result<(), StoreError> {
-        self.bounded(async {
-            loop {
-                let args = Args::of([session.as_str()]).number(ITEMS_MAX as u64);
-                let reply = self.write(&scripts::COLLECT, args).await?;
-                match reply.word.as_str() {
-                    "more" => {}
-                    "done" => return Ok(()),
-                    _ => return Err(reply.strange()),
-                }
-            }
-        })
-        .await
+        self.collect_in_parts(session).await
     }
 
     async fn sessions(&self, pool: &Pool, since: Cursor) -> Result<Changed<SessionRecord>, StoreError> {

@@ -84,7 +84,7 @@ impl Shared {
         let value = self.send(|line| self.ask(line, kind, command.clone())).await?;
         let (value, confirmed_by) = value;
         let reply = Reply::read(&self.address.place, value)?;
-        self.remember(reply.remembered());
+        self.remember(reply.remembered(), reply.era.frozen);
         if confirmed_by < i64::from(self.address.wait) && kind == Kind::Write {
             return Err(StoreError::unavailable(format!(
                 "{} wrote it, but only {confirmed_by} of {} replicas have it; it may be lost in a failover",
@@ -171,8 +171,11 @@ impl Shared {
     }
 
     /// Keeps what was just read; what is older in the same era says nothing new.
-    fn remember(&self, new: Remembered) {
+    fn remember(&self, new: Remembered, frozen: bool) {
         let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
+        if frozen && !remembered.is_some_and(|old| old.nonce == new.nonce) {
+            tracing::warn!(nonce = %new.nonce, "the store may have forgotten something; it is frozen");
+        }
         if !remembered.is_some_and(|old| old.nonce == new.nonce && old.seq > new.seq) {
             *remembered = Some(new);
         }
@@ -214,10 +217,19 @@ pub(super) async fn bounded<T>(
     place: &str,
     call: impl Future<Output = Result<T, StoreError>>,
 ) -> Result<T, StoreError> {
-    match tokio::time::timeout(CALL_MAX, call).await {
+    within(CALL_MAX, place, call).await
+}
+
+/// Ends something of many parts that takes too long.
+pub(super) async fn within<T>(
+    limit: Duration,
+    place: &str,
+    call: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    match tokio::time::timeout(limit, call).await {
         Ok(outcome) => outcome,
         Err(_) => Err(StoreError::unavailable(format!(
-            "{place} did not answer within {CALL_MAX:?}; what was asked may still take effect"
+            "{place} did not answer within {limit:?}; what was asked may still take effect"
         ))),
     }
 }

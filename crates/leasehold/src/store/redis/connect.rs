@@ -72,9 +72,8 @@ async fn ask(address: &Address, sentinel: &Host, service: &str) -> Result<Option
 }
 
 async fn reach(client: &Client, place: &str) -> Result<MultiplexedConnection, StoreError> {
-    let config = AsyncConnectionConfig::new()
-        .set_connection_timeout(Some(CONNECT_MAX))
-        .set_response_timeout(Some(super::CALL_MAX));
+    // Every call has a limit of its own, which tells more than this one would.
+    let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
     let connecting = client.get_multiplexed_async_connection_with_config(&config);
     match tokio::time::timeout(CONNECT_MAX, connecting).await {
         Ok(connection) => connection.map_err(|error| failure::told(place, error)),
@@ -105,6 +104,11 @@ async fn check(
     if version.split('.').next().and_then(|major| major.parse().ok()).unwrap_or(0) < OLDEST {
         let said = format!("{place} is Redis {version}; Leasehold needs {OLDEST}.0 or newer");
         return Err(StoreError::misconfigured(said));
+    }
+    if ["run_id", "master_replid"].iter().any(|name| field(&information, name).is_none_or(str::is_empty)) {
+        return Err(StoreError::misconfigured(format!(
+            "{place} does not tell its run id and its replication id, so nobody could notice that it forgot something"
+        )));
     }
     if field(&information, "loading") == Some("1") {
         return Err(StoreError::unavailable(format!(

@@ -59,7 +59,8 @@ pub(super) fn told(place: &str, error: RedisError) -> StoreError {
         (ErrorKind::Io, _) => unknown(format!("{place} cannot be reached or broke off")),
         _ => unknown(format!("{place} did not do what was asked")),
     };
-    told.caused_by(error)
+    // A server that does not know AUTH repeats what it was given.
+    if error.kind() == ErrorKind::AuthenticationFailed { told } else { told.caused_by(error) }
 }
 
 /// Why a cluster is refused.

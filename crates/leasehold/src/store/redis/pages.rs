@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::args::Args;
-use super::call::{Kind, Shared};
+use super::call::{self, Kind, Shared};
 use super::reply::Fields;
-use super::scripts;
+use super::{MANY_MAX, scripts};
 use crate::lease::Pool;
 use crate::store::{Changed, Cursor, LeaseRecord, Offer, SessionRecord, StoreError};
 
@@ -36,7 +36,8 @@ pub(super) async fn changed<K: Ord, T>(
     read: impl Fn(&mut Fields) -> Result<(K, T), StoreError>,
 ) -> Result<Changed<T>, StoreError> {
     for _ in 0..TRIES_MAX {
-        if let Some(changed) = whole(shared, kind, pool, since, &read).await? {
+        let reading = whole(shared, kind, pool, since, &read);
+        if let Some(changed) = call::within(MANY_MAX, &shared.address.place, reading).await? {
             return Ok(changed);
         }
     }
