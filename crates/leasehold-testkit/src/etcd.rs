@@ -212,7 +212,7 @@ impl EtcdCluster {
         let mut command = Command::new("etcdctl");
         command.env("ETCDCTL_API", "3").args(["--endpoints", &endpoint, "--command-timeout", "3s"]);
         if self.options.tls.is_some() {
-            command.arg("--insecure-skip-tls-verify");
+            command.args(["--insecure-transport=false", "--insecure-skip-tls-verify"]);
         }
         command.args(arguments);
         command
