@@ -17,6 +17,8 @@ pub struct EtcdOptions {
     pub environment: Vec<(String, String)>,
     /// Files of a certificate and its key: clients must speak TLS.
     pub tls: Option<(PathBuf, PathBuf)>,
+    /// Given to `etcdctl`.
+    pub ctl: Vec<String>,
 }
 
 /// An etcd of one node.
@@ -214,7 +216,7 @@ impl EtcdCluster {
         if self.options.tls.is_some() {
             command.args(["--insecure-transport=false", "--insecure-skip-tls-verify"]);
         }
-        command.args(arguments);
+        command.args(&self.options.ctl).args(arguments);
         command
     }
 

@@ -5,4 +5,5 @@ mod bad_servers;
 mod cluster;
 mod foreigners;
 mod forgetting;
+mod large;
 mod support;

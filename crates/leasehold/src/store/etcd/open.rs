@@ -106,7 +106,14 @@ async fn reach(address: &Address) -> Result<(Engine, Peer), StoreError> {
             return Err(misunderstanding);
         }
         let nobody = || StoreError::unavailable("no endpoint of the etcd cluster answers");
-        return Err(refused.unwrap_or_else(nobody));
+        let refused = refused.unwrap_or_else(nobody);
+        // A server that misses a certificate may just hang up.
+        return Err(if address.tls.is_some() && !address.shows_certificate {
+            let advice = "no endpoint of the etcd cluster can be used; if they ask for a client's certificate, name one with ?cert=FILE&key=FILE";
+            StoreError::unavailable(advice).caused_by(refused)
+        } else {
+            refused
+        });
     };
     Ok((Engine::new(client, Keys::new(&address.prefix)), peer))
 }
