@@ -6,4 +6,5 @@ mod cluster;
 mod foreigners;
 mod forgetting;
 mod large;
+mod lines;
 mod support;
