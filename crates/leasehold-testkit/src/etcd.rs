@@ -17,6 +17,8 @@ pub struct EtcdOptions {
     pub environment: Vec<(String, String)>,
     /// Files of a certificate and its key: clients must speak TLS.
     pub tls: Option<(PathBuf, PathBuf)>,
+    /// Given to `etcdctl`.
+    pub ctl: Vec<String>,
 }
 
 /// An etcd of one node.
@@ -221,9 +223,9 @@ impl EtcdCluster {
         let mut command = Command::new("etcdctl");
         command.env("ETCDCTL_API", "3").args(["--endpoints", &endpoint, "--command-timeout", "3s"]);
         if self.options.tls.is_some() {
-            command.arg("--insecure-skip-tls-verify");
+            command.args(["--insecure-transport=false", "--insecure-skip-tls-verify"]);
         }
-        command.args(arguments);
+        command.args(&self.options.ctl).args(arguments);
         command
     }
 

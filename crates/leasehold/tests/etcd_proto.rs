@@ -17,10 +17,13 @@ fn the_generated_file_is_what_its_description_says() {
         .compile_fds(description)
         .expect("it can be generated");
     let generated = std::fs::read_to_string(output.path().join("etcdserverpb.rs")).expect("one file");
-    let kept = folder.join("etcdserverpb.rs");
+    let kept = folder.join("etcdserverpb.generated");
     if std::env::var_os("LEASEHOLD_GENERATE").is_some() {
         std::fs::write(&kept, &generated).expect("our own file");
     }
     let kept = std::fs::read_to_string(kept).expect("the generated file is checked in");
-    assert!(kept == generated, "etcdserverpb.rs is not what etcd.proto says; see the top of this test");
+    assert!(
+        kept == generated,
+        "etcdserverpb.generated is not what etcd.proto says; see the top of this test"
+    );
 }

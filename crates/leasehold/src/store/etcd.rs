@@ -31,7 +31,7 @@ mod mirror;
 mod open;
 #[allow(missing_docs, unreachable_pub, unused_qualifications, dead_code, clippy::all, clippy::pedantic)]
 mod proto {
-    include!("etcd/proto/etcdserverpb.rs");
+    include!("etcd/proto/etcdserverpb.generated");
 }
 mod reader;
 mod record;

@@ -59,6 +59,24 @@ async fn a_certificate_from_a_private_authority_is_accepted_if_the_address_names
 }
 
 #[tokio::test]
+async fn a_server_that_asks_for_a_clients_certificate_is_given_one() {
+    let certificates = Certificates::new();
+    let path = |name: &str| certificates.file(name).display().to_string();
+    let tls = Some((certificates.file("cert.pem"), certificates.file("key.pem")));
+    let arguments = vec!["--client-cert-auth".to_owned(), "--trusted-ca-file".to_owned(), path("ca.pem")];
+    let ctl = vec!["--cert".to_owned(), path("cert.pem"), "--key".to_owned(), path("key.pem")];
+    let server = Etcd::start_with(EtcdOptions { tls, arguments, ctl, ..EtcdOptions::default() });
+    let without = format!("{}?ca={}", server.url("mutual"), path("ca.pem"));
+    let refused = chain(&refusal(&without).await);
+    assert!(refused.contains("?cert=FILE&key=FILE"), "{refused}");
+    let store = live(&format!("{without}&cert={}&key={}", path("cert.pem"), path("key.pem"))).await;
+    let mut one = Member::join(&store, "one").await;
+    assert_eq!(one.take("a").await.token.0, 1);
+    let half = format!("{without}&cert={}", path("cert.pem"));
+    expect(&refusal(&half).await, Misconfigured, "cert and key go together");
+}
+
+#[tokio::test]
 async fn a_server_without_tls_is_told_from_one_with_a_bad_certificate() {
     let server = Etcd::start();
     let tls = server.url("plain").replace("etcd://", "etcds://");

@@ -115,7 +115,7 @@ async fn hints_go_on_after_a_compaction_and_after_a_restart() {
     server.restart();
     assert!(next(&mut hints, Duration::from_secs(30)).await, "one hint after each reconnection");
     while next(&mut hints, Duration::from_millis(300)).await {}
-    eventually("the mark is set", async || {
+    let _ = eventually("the mark is set", async || {
         store.set_mark(&work, MarkKind::Drain, "api-1", None, Version(1)).await.ok()
     })
     .await;

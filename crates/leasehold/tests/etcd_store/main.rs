@@ -5,4 +5,6 @@ mod bad_servers;
 mod cluster;
 mod foreigners;
 mod forgetting;
+mod large;
+mod lines;
 mod support;

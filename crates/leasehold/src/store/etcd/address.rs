@@ -16,6 +16,8 @@ const PREFIX_MAX: usize = 256;
 pub(super) struct Address {
     pub(super) hosts: Vec<Host>,
     pub(super) tls: Option<ClientTlsConfig>,
+    /// Whether we have a certificate of our own.
+    pub(super) shows_certificate: bool,
     pub(super) login: Option<Login>,
     pub(super) prefix: String,
     pub(super) mirrors: Mirrors,
@@ -29,7 +31,8 @@ impl Address {
         }
         let prefix = prefix(url.path())?;
         let mirrors = Mirrors::parse(url.option("mirror").unwrap_or_default(), &prefix)?;
-        Ok(Self { hosts: url.hosts().to_vec(), tls: tls(url)?, login: login(url)?, prefix, mirrors })
+        let (hosts, shows_certificate) = (url.hosts().to_vec(), url.option("cert").is_some());
+        Ok(Self { hosts, tls: tls(url)?, shows_certificate, login: login(url)?, prefix, mirrors })
     }
 }
 

@@ -10,7 +10,7 @@ use super::proto::{
     AlarmRequest, AlarmResponse, AlarmType, MemberListRequest, MemberListResponse, StatusRequest,
     StatusResponse,
 };
-use crate::store::{Checkup, Finding, Grade, StoreError};
+use crate::store::{Checkup, Finding, Grade, StoreError, StoreErrorKind};
 
 /// The versions that no longer lose or mix up what they confirmed, by minor version.
 const SOUND: [(u64, u64, u64); 3] = [(3, 4, 42), (3, 5, 28), (3, 6, 9)];
@@ -56,10 +56,17 @@ pub(super) fn check_version(version: &str) -> Result<(), StoreError> {
     }
 }
 
-/// The grade by how many members vote.
+/// The grade by how many members vote. Where that cannot be seen, it is taken to be one.
 pub(super) async fn grade_of(client: &Client) -> Result<Grade, StoreError> {
-    let members = members(client).await?;
-    Ok(grade(members.members.iter().filter(|member| !member.is_learner).count()))
+    Ok(grade(voters_of(client).await?.unwrap_or(1)))
+}
+
+async fn voters_of(client: &Client) -> Result<Option<usize>, StoreError> {
+    match members(client).await {
+        Ok(list) => Ok(Some(list.members.iter().filter(|member| !member.is_learner).count())),
+        Err(error) if error.kind() == StoreErrorKind::Misconfigured => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 fn grade(voters: usize) -> Grade {
@@ -88,8 +95,7 @@ pub(super) async fn look_over(client: &Client) -> Result<Checkup, StoreError> {
     if answered == 0 {
         return Err(StoreError::unavailable("no endpoint of the etcd cluster answers"));
     }
-    let members = members(client).await?;
-    let voters = members.members.iter().filter(|member| !member.is_learner).count();
+    let voters = voters_of(client).await?;
     findings.push(of_members(voters));
     findings.push(match alarms(client).await {
         Ok(alarms) => of_alarms(&alarms),
@@ -99,7 +105,7 @@ pub(super) async fn look_over(client: &Client) -> Result<Checkup, StoreError> {
         ),
     });
     findings.push(of_size(largest.0, largest.1));
-    Ok(Checkup { server: format!("etcd {version}"), grade: grade(voters), findings })
+    Ok(Checkup { server: format!("etcd {version}"), grade: grade(voters.unwrap_or(1)), findings })
 }
 
 fn parse(version: &str) -> Option<(u64, u64, u64)> {
@@ -122,7 +128,13 @@ fn of_version(host: &str, version: &str) -> Finding {
     )
 }
 
-fn of_members(voters: usize) -> Finding {
+fn of_members(voters: Option<usize>) -> Finding {
+    let Some(voters) = voters else {
+        return Finding::weak(
+            "how many members the cluster has cannot be seen by this user",
+            "let it list the members",
+        );
+    };
     match voters {
         0 | 1 => Finding::weak(
             "the cluster has one voting member: what it confirmed is as safe as its disk",

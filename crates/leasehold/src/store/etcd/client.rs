@@ -3,7 +3,7 @@
 //! A request that got no answer is sent again to the next endpoint. That is sound because every transaction compares the
 //! revisions it rests on: one that was applied without an answer makes its own repetition fail its comparisons.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -16,11 +16,15 @@ use super::failure::{Verdict, judge};
 use super::proto::auth_client::AuthClient;
 use super::proto::kv_client::KvClient;
 use super::proto::{AuthenticateRequest, RangeRequest, RangeResponse, TxnRequest, TxnResponse};
+use super::record::millis;
+use crate::clock;
 use crate::store::StoreError;
 
-/// How long one endpoint may take where there is another, and where there is none.
+/// How long one endpoint may take where there is another, and where there is none. Where all are slow the first becomes
+/// the second, until an answer comes promptly again.
 const ATTEMPT: Duration = Duration::from_millis(900);
-const ONLY_ATTEMPT: Duration = Duration::from_secs(3);
+const ATTEMPT_MAX: Duration = Duration::from_secs(3);
+const PROMPT: Duration = Duration::from_millis(300);
 /// How often a request is sent, and how long is waited in between: the more often, the longer.
 const TRIES: u32 = 6;
 const PAUSE: Duration = Duration::from_millis(40);
@@ -38,6 +42,8 @@ pub(super) struct Client {
     current: AtomicUsize,
     login: Option<Login>,
     token: Mutex<Option<MetadataValue<Ascii>>>,
+    /// How long one endpoint may take now, in milliseconds.
+    patience: AtomicU64,
 }
 
 #[derive(Debug, Clone)]
@@ -73,13 +79,14 @@ impl Client {
                 endpoint = endpoint.tls_config(tls.clone()).map_err(unusable)?;
             }
             let endpoint = endpoint
-                .connect_timeout(ATTEMPT)
+                .connect_timeout(ATTEMPT_MAX)
                 .http2_keep_alive_interval(KEEP_ALIVE)
                 .keep_alive_timeout(KEEP_ALIVE_TIMEOUT);
             peers.push(Peer { host: host.to_string(), channel: endpoint.connect_lazy() });
         }
         let login = address.login.clone();
-        Ok(Self { peers, current: AtomicUsize::new(0), login, token: Mutex::default() })
+        let patience = AtomicU64::new(millis(ATTEMPT));
+        Ok(Self { peers, current: AtomicUsize::new(0), login, token: Mutex::default(), patience })
     }
 
     pub(super) fn peers(&self) -> &[Peer] {
@@ -155,7 +162,9 @@ impl Client {
         F: Future<Output = Result<Response<A>, Status>> + Send,
         S: Fn(Channel, Request<Q>) -> F + Send + Sync,
     {
-        let within = if self.peers.len() > 1 { ATTEMPT } else { ONLY_ATTEMPT };
+        let patience = self.patience.load(Ordering::Relaxed);
+        let within = if self.peers.len() > 1 { Duration::from_millis(patience) } else { ATTEMPT_MAX };
+        let sent = clock::now();
         let answer = tokio::time::timeout(within, async {
             let mut request = Request::new(request);
             if let Some(token) = self.token(peer).await? {
@@ -164,13 +173,26 @@ impl Client {
             send(peer.channel.clone(), request).await.map_err(|status| judge(&peer.host, &status))
         });
         match answer.await {
-            Ok(answer) => Ok(answer?.into_inner()),
-            Err(_) => Err(Verdict::Elsewhere(StoreError::unavailable(format!(
-                "etcd at {} has not answered for {} ms; the call may still take effect",
-                peer.host,
-                within.as_millis()
-            )))),
+            Ok(answer) => {
+                if clock::now().since(sent) < PROMPT && patience > millis(ATTEMPT) {
+                    self.be_patient(patience, ATTEMPT);
+                }
+                Ok(answer?.into_inner())
+            }
+            Err(_) => {
+                self.be_patient(patience, (within * 2).min(ATTEMPT_MAX));
+                Err(Verdict::Elsewhere(StoreError::unavailable(format!(
+                    "etcd at {} has not answered for {} ms; the call may still take effect",
+                    peer.host,
+                    within.as_millis()
+                ))))
+            }
         }
+    }
+
+    fn be_patient(&self, before: u64, now: Duration) {
+        // Of calls that learn the same at the same time one says so.
+        let _ = self.patience.compare_exchange(before, millis(now), Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// What shows who we are, if the address names somebody.

@@ -29,6 +29,15 @@ impl Keys {
         self.key("")
     }
 
+    /// The ranges in which something may happen that is worth a hint: everything but the ledger and listings.
+    pub(super) fn watched(&self) -> Vec<(Key, Key)> {
+        let families = ["lease/", "mark/", "resource/", "session/"].map(|family| self.key(family));
+        let mut ranges: Vec<(Key, Key)> =
+            families.into_iter().map(|family| (family.clone(), end_of(&family))).collect();
+        ranges.push((self.era(), Vec::new()));
+        ranges
+    }
+
     pub(super) fn era(&self) -> Key {
         self.key("era")
     }

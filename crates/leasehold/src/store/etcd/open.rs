@@ -13,14 +13,17 @@ use super::era::another_format;
 use super::failure::{Verdict, causes_of, trouble_with_tls};
 use super::keys::Keys;
 use super::proto::kv_client::KvClient;
-use super::proto::{RangeRequest, ResponseHeader};
+use super::proto::maintenance_client::MaintenanceClient;
+use super::proto::{RangeRequest, ResponseHeader, StatusRequest};
 use super::record::FORMAT;
 use super::transact::Engine;
-use super::{CALL, EtcdStore, Listeners, Natives};
+use super::{EtcdStore, Listeners, Natives};
 use crate::store::{Begin, Migrated, ServerUrl, StoreError};
 
 /// How long opening may take, with every endpoint asked in turn.
 const OPENING: Duration = Duration::from_secs(10);
+/// How long an endpoint that was not understood may take to show what it speaks.
+const PROBE: Duration = Duration::from_secs(2);
 
 impl EtcdStore {
     /// Opens the store that the address names. One that knows nothing begins frozen.
@@ -99,14 +102,18 @@ async fn reach(address: &Address) -> Result<(Engine, Peer), StoreError> {
         }
     }
     let Some((peer, _)) = first else {
-        if address.tls.is_none() && speaks_tls(client.peers()).await {
-            return Err(StoreError::misconfigured(format!(
-                "etcd at {} asks for TLS; use etcds:// instead of etcd://",
-                client.peers()[0].host
-            )));
+        if let Some(misunderstanding) = other_language(address, client.peers()).await {
+            return Err(misunderstanding);
         }
         let nobody = || StoreError::unavailable("no endpoint of the etcd cluster answers");
-        return Err(refused.unwrap_or_else(nobody));
+        let refused = refused.unwrap_or_else(nobody);
+        // A server that misses a certificate may just hang up.
+        return Err(if address.tls.is_some() && !address.shows_certificate {
+            let advice = "no endpoint of the etcd cluster can be used; if they ask for a client's certificate, name one with ?cert=FILE&key=FILE";
+            StoreError::unavailable(advice).caused_by(refused)
+        } else {
+            refused
+        });
     };
     Ok((Engine::new(client, Keys::new(&address.prefix)), peer))
 }
@@ -136,14 +143,22 @@ async fn index_after_era(engine: &Engine, peer: &Peer) -> Result<Option<u64>, St
     }
 }
 
-/// Whether an endpoint that does not understand us speaks TLS.
-async fn speaks_tls(peers: &[Peer]) -> bool {
-    let Some(peer) = peers.first() else { return false };
+/// What is wrong where an endpoint speaks TLS and we do not, or the reverse. Nothing secret is said to it.
+async fn other_language(address: &Address, peers: &[Peer]) -> Option<StoreError> {
+    let peer = peers.first()?;
+    let (found, said) = match address.tls {
+        None => (speaks_tls(peer).await, "asks for TLS; use etcds:// instead of etcd://"),
+        Some(_) => (speaks_plainly(peer).await, "does not speak TLS; use etcd:// instead of etcds://"),
+    };
+    found.then(|| StoreError::misconfigured(format!("etcd at {} {said}", peer.host)))
+}
+
+async fn speaks_tls(peer: &Peer) -> bool {
     let tls = ClientTlsConfig::new().with_native_roots();
-    let endpoint = Endpoint::from_shared(format!("https://{}", peer.host))
-        .and_then(|endpoint| endpoint.connect_timeout(CALL).tls_config(tls));
+    let endpoint =
+        Endpoint::from_shared(format!("https://{}", peer.host)).and_then(|endpoint| endpoint.tls_config(tls));
     let Ok(endpoint) = endpoint else { return false };
-    match tokio::time::timeout(CALL, endpoint.connect()).await {
+    match tokio::time::timeout(PROBE, endpoint.connect()).await {
         Ok(Ok(_)) => true,
         Ok(Err(error)) => {
             let causes = causes_of(&tonic::Status::from_error(Box::new(error)));
@@ -151,4 +166,10 @@ async fn speaks_tls(peers: &[Peer]) -> bool {
         }
         Err(_) => false,
     }
+}
+
+async fn speaks_plainly(peer: &Peer) -> bool {
+    let Ok(endpoint) = Endpoint::from_shared(format!("http://{}", peer.host)) else { return false };
+    let mut plain = MaintenanceClient::new(endpoint.connect_lazy());
+    tokio::time::timeout(PROBE, plain.status(StatusRequest {})).await.is_ok_and(|answer| answer.is_ok())
 }

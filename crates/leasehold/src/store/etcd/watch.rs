@@ -1,4 +1,4 @@
-//! Hints: one watch of the store's prefix for each handle, begun again whenever it ends.
+//! Hints: one stream of watches for each handle, begun again whenever it ends.
 //!
 //! A hint says no more than "read again", so a watch that was interrupted begins at the present and gives everybody one hint.
 //! Beats and ledger rows give none: who listens for beats reads anyway.
@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use tonic::{Request, Status};
 
 use super::client::Client;
-use super::keys::{Key, Keys, after, end_of};
+use super::keys::{Key, Keys, after};
 use super::mirror::Mirrors;
 use super::proto::event::EventType;
 use super::proto::watch_client::WatchClient;
@@ -111,7 +111,8 @@ pub(super) async fn serve(client: Arc<super::Engine>, watched: Watched, listener
 /// Watches until the stream ends; an error if it never began.
 async fn follow(client: &Client, watched: &Watched, listeners: &Listeners) -> Result<(), Status> {
     let (_, peer) = client.current();
-    let mut wanted = vec![create(watched.keys.all(), end_of(&watched.keys.all()))];
+    let ranges = watched.keys.watched();
+    let mut wanted: Vec<WatchRequest> = ranges.into_iter().map(|(key, end)| create(key, end)).collect();
     wanted.extend(watched.mirrors.iter().map(|(_, _, key)| create(key.clone(), Vec::new())));
     let begin = async {
         let token = client.token(&peer).await.map_err(|_| Status::unauthenticated("no login"))?;
