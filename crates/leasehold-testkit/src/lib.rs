@@ -5,11 +5,14 @@
 //! loses what passes. Nothing here looks outside the directory it made.
 
 mod dir;
+mod heir;
+mod pgbouncer;
 mod postgres;
 mod process;
 mod proxy;
 
 pub use dir::Dir;
-pub use postgres::{PgBouncer, Postgres};
+pub use pgbouncer::PgBouncer;
+pub use postgres::Postgres;
 pub use process::{Process, free_port, wait_for};
 pub use proxy::{Faults, Proxy};

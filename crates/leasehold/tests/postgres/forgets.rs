@@ -92,6 +92,23 @@ async fn files_that_were_put_back_are_frozen_and_tokens_do_not_fall() {
 }
 
 #[tokio::test]
+async fn a_process_of_the_server_that_dies_takes_no_confirmed_beat_with_it() {
+    let server = prepared(&["fsync=off", "wal_writer_delay=10s"]).await;
+    let store = open(&url(&server)).await;
+    let mut one = Member::join(&store, "one").await;
+    for _ in 0..5 {
+        let _ = one.beat().await;
+    }
+    let before = server.sql("work", "SELECT identity FROM leasehold.era");
+    let own = "SELECT pid FROM pg_stat_activity WHERE application_name = 'leasehold' LIMIT 1";
+    server.kill_child(server.sql("work", own).trim());
+    wait_for("the server throws everybody out", || server.log().contains("reinitializing"));
+    wait_for("the server is back", || server.try_sql("work", "SELECT 1").is_ok());
+    assert_eq!(server.sql("work", "SELECT leasehold.identity()"), before, "nobody can tell by its identity");
+    assert_eq!(server.sql("work", "SELECT beat FROM leasehold.sessions").trim(), one.confirmed.to_string());
+}
+
+#[tokio::test]
 async fn an_era_that_somebody_else_wrote_is_not_believed() {
     let database = Database::fresh().await;
     let store = open(&database.url()).await;

@@ -45,8 +45,8 @@ async fn a_role_with_the_least_privilege_can_do_everything_a_member_does() {
     one.close().await;
     store.collect(one.id()).await.expect("the store answers");
     assert_eq!(store.checkup().await.expect("the store answers").grade, Grade::MayLoseWrites, "fsync is off");
-    let direct = format!("SET ROLE anna; DELETE FROM leasehold.leases");
-    assert!(server.try_sql("work", &direct).is_err(), "the tables themselves are out of its reach");
+    let direct = "SET ROLE anna; DELETE FROM leasehold.leases";
+    assert!(server.try_sql("work", direct).is_err(), "the tables themselves are out of its reach");
 }
 
 #[tokio::test]
@@ -70,7 +70,7 @@ async fn a_replica_is_refused_and_its_primary_found_among_several() {
     let server = prepared(&["fsync=off"]).await;
     let replica = server.replica(&["fsync=off"]);
     let error = refusal(&replica.url("work")).await;
-    assert_misconfigured(&error, "is a read-only replica");
+    assert_misconfigured(&error, "it is a read-only replica");
     let both = |first: u16, second: u16| {
         format!("postgres://leasehold@127.0.0.1:{first},127.0.0.1:{second}/work").parse().expect("a good URL")
     };

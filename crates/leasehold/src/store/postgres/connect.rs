@@ -74,10 +74,7 @@ impl Link {
         let row = self.client.query_typed_one(LOOK, &[]).await.map_err(of)?;
         let place = &self.place;
         if row.try_get(0).map_err(of)? {
-            return Err(Failure::lasting(format!(
-                "PostgreSQL at {place} is a read-only replica, or the role may only read; give the primary's address, \
-                 or those of all with commas between them"
-            )));
+            return Err(Failure::replica(place));
         }
         let version: i32 = row.try_get(1).map_err(of)?;
         if version < VERSION_MIN {

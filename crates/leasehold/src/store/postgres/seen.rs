@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn an_answer_that_was_overtaken_does_not_make_a_handle_forget() {
         let seen = Seen::default();
-        assert_eq!(sent(&seen), []);
+        assert!(sent(&seen).is_empty());
         seen.remember(at(1, 9, 30));
         seen.remember(at(1, 5, 40));
         assert_eq!(sent(&seen), [1, 9, 40]);
