@@ -10,6 +10,7 @@ mod pgbouncer;
 mod postgres;
 mod process;
 mod proxy;
+mod psql;
 
 pub use dir::Dir;
 pub use pgbouncer::PgBouncer;

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use crate::postgres::{USER, as_servant, try_sql, url};
+use crate::postgres::as_servant;
+use crate::psql::{USER, try_sql, url};
 use crate::{Dir, Postgres, Process, free_port, wait_for};
 
 /// A PgBouncer in transaction mode: every transaction may go to another connection of the server.

@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 use nix::sys::signal::Signal;
 
 use crate::heir::Heir;
+use crate::psql::{USER, sql, try_each, try_sql, url};
 use crate::{Dir, Process, free_port, wait_for};
 
 /// Where Debian keeps the server's own programs, the newest first.
@@ -18,9 +19,6 @@ const BINARIES: [&str; 5] = [
     "/usr/lib/postgresql/15/bin",
     "/usr/lib/postgresql/14/bin",
 ];
-
-/// The superuser of every server here.
-pub(crate) const USER: &str = "leasehold";
 
 /// A PostgreSQL server on a loopback port, with its data in a directory of its own.
 #[derive(Debug)]
@@ -307,29 +305,6 @@ impl Postgres {
             self.sql("postgres", "SELECT pg_is_in_recovery()").trim() == "f"
         });
     }
-}
-
-pub(crate) fn url(port: u16, database: &str) -> String {
-    format!("postgres://{USER}@127.0.0.1:{port}/{database}")
-}
-
-fn sql(port: u16, database: &str, statements: &str) -> String {
-    try_sql(port, database, statements).unwrap_or_else(|said| panic!("{statements}: {said}"))
-}
-
-pub(crate) fn try_sql(port: u16, database: &str, statements: &str) -> Result<String, String> {
-    try_each(port, database, &[statements])
-}
-
-/// Each in a transaction of its own.
-fn try_each(port: u16, database: &str, statements: &[&str]) -> Result<String, String> {
-    let mut psql = Command::new("psql");
-    psql.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-h", "127.0.0.1", "-U", USER]);
-    psql.args(["-p", &port.to_string(), "-d", database]).env("PGCONNECT_TIMEOUT", "10");
-    psql.args(statements.iter().flat_map(|statement| ["-c", statement]));
-    let output = psql.output().expect("psql is installed");
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
 }
 
 /// The files of a server that has never run: made once for each process of tests.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use leasehold::store::conformance::member::{open as open_session, session};
 use leasehold::store::conformance::{Member, pool};
 use leasehold::store::{Answer, Begin, Hints, Reasserted, StoreUrl, Thawed};
 use leasehold_testkit::wait_for;
@@ -151,6 +152,26 @@ async fn a_database_that_was_made_anew_is_frozen_by_whoever_remembers_the_old_on
     assert!(era.frozen, "somebody said that nobody holds anything; this handle knows better");
     assert!(era.ttl_max >= one.session.ttl, "who thaws waits as long as before");
     assert_eq!(one.reassert(era.nonce, &[held]).await, Answer::Done(vec![Reasserted::Kept]));
+}
+
+#[tokio::test]
+async fn who_remembers_a_longer_ttl_than_a_restored_store_tells_it() {
+    let database = Database::fresh().await;
+    let store = open(&database.url()).await;
+    let short = Member::join(&store, "short").await;
+    database.copy().await;
+    let mut long = session("long");
+    long.ttl *= 3;
+    // The copy threw everybody out; a read finds connections that are lost.
+    let _ = era_soon(&store).await;
+    let _ = open_session(&store, &long).await;
+    database.put_copy_back().await;
+    let newcomer = open(&database.url()).await;
+    let era = era_of(&newcomer).await;
+    assert!(era.frozen);
+    assert_eq!(era.ttl_max, short.session.ttl, "the copy knows nothing of the other");
+    assert_eq!(era_of(&store).await.ttl_max, long.ttl, "a reader tells it too");
+    assert_eq!((era_of(&newcomer).await.ttl_max, era_of(&newcomer).await.nonce), (long.ttl, era.nonce));
 }
 
 async fn hinted(hints: &mut Hints) -> bool {

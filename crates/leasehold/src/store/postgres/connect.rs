@@ -27,6 +27,16 @@ pub(super) struct Link {
     pub(super) client: Client,
     pub(super) place: Place,
     driver: AbortHandle,
+    proven: bool,
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        // One that is in use says good-bye. One that never answered would wait to be answered first.
+        if !self.proven {
+            self.driver.abort();
+        }
+    }
 }
 
 impl Link {
@@ -63,8 +73,10 @@ impl Link {
                 }
             }
         });
-        let link = Self { client, place: place.clone(), driver: driver.abort_handle() };
+        let driver = driver.abort_handle();
+        let mut link = Self { client, place: place.clone(), driver, proven: false };
         link.look().await?;
+        link.proven = true;
         Ok(link)
     }
 
