@@ -7,16 +7,20 @@
 mod clock;
 mod dir;
 mod etcd;
+mod heir;
+mod pgbouncer;
 mod postgres;
 mod process;
 mod proxy;
+mod psql;
 mod redis;
 mod sentinel;
 
 pub use clock::WallClock;
 pub use dir::Dir;
 pub use etcd::{Etcd, EtcdCluster, EtcdOptions};
-pub use postgres::{PgBouncer, Postgres};
+pub use pgbouncer::PgBouncer;
+pub use postgres::Postgres;
 pub use process::{Process, free_port, wait_for};
 pub use proxy::{Faults, Proxy};
 pub use redis::{Persistence, Redis, RedisSetup};

@@ -1,12 +1,14 @@
-//! A private PostgreSQL server, a pooler in front of one, and what can happen to them.
+//! A private PostgreSQL server, and what can happen to it.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::OnceLock;
 
 use nix::sys::signal::Signal;
 
+use crate::heir::Heir;
+use crate::psql::{USER, sql, try_each, try_sql, url};
 use crate::{Dir, Process, free_port, wait_for};
 
 /// Where Debian keeps the server's own programs, the newest first.
@@ -17,9 +19,6 @@ const BINARIES: [&str; 5] = [
     "/usr/lib/postgresql/15/bin",
     "/usr/lib/postgresql/14/bin",
 ];
-
-/// The superuser of every server here.
-const USER: &str = "leasehold";
 
 /// A PostgreSQL server on a loopback port, with its data in a directory of its own.
 #[derive(Debug)]
@@ -241,6 +240,15 @@ impl Postgres {
         }
     }
 
+    /// Kills one of its processes, as the kernel does when memory runs out.
+    ///
+    /// # Panics
+    /// There is no such process.
+    pub fn kill_child(&self, id: &str) {
+        let id = nix::unistd::Pid::from_raw(id.parse().expect("the number of a process"));
+        nix::sys::signal::kill(id, Signal::SIGKILL).expect("it runs");
+    }
+
     /// Takes a copy of the files of a stopped server, to be put back with [`Postgres::put_back`].
     ///
     /// # Panics
@@ -302,94 +310,6 @@ impl Postgres {
     }
 }
 
-/// A PgBouncer in transaction mode: every transaction may go to another connection of the server.
-#[derive(Debug)]
-pub struct PgBouncer {
-    _process: Process,
-    _dir: Dir,
-    port: u16,
-}
-
-impl PgBouncer {
-    /// Stands in front of a server.
-    ///
-    /// # Panics
-    /// It does not start.
-    #[must_use]
-    pub fn before(server: &Postgres) -> Self {
-        let dir = Dir::new();
-        let port = free_port();
-        let config = dir.join("pgbouncer.ini");
-        let text = format!(
-            "[databases]\n* = host=127.0.0.1 port={}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n\
-             unix_socket_dir =\nauth_type = any\npool_mode = transaction\nmax_client_conn = 200\ndefault_pool_size = 8\n\
-             admin_users = {USER}\n",
-            server.port
-        );
-        // Whoever comes is let in as the superuser, as the server itself does on loopback.
-        let text =
-            text.replace(&format!("port={}\n", server.port), &format!("port={} user={USER}\n", server.port));
-        std::fs::write(&config, text).expect("a file in our own directory");
-        dir.give(&config);
-        let mut command = as_servant(&dir, Path::new("/usr/sbin/pgbouncer"));
-        command.arg(&config);
-        let process = Process::start(&mut command, &dir.join("log"));
-        wait_for("PgBouncer answers", || try_sql(port, "postgres", "SELECT 1").is_ok());
-        Self { _process: process, _dir: dir, port }
-    }
-
-    /// The address of a database through it.
-    #[must_use]
-    pub fn url(&self, database: &str) -> String {
-        url(self.port, database)
-    }
-}
-
-/// Clears up after us if we end without doing so, as a process does with what it keeps for ever: it ends the server and
-/// removes the directory when the pipe to it closes.
-#[derive(Debug)]
-struct Heir(Child);
-
-impl Heir {
-    fn of(server: Option<u32>, directory: &Path) -> Self {
-        let ends = "read -r never; [ -z \"$0\" ] || kill -QUIT \"$0\"; sleep 1; rm -rf \"$1\"";
-        let mut shell = Command::new("sh");
-        shell.args(["-c", ends, &server.map_or_else(String::new, |id| id.to_string())]).arg(directory);
-        // A group of its own: what interrupts us does not interrupt it.
-        shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
-        Self(shell.spawn().expect("a shell"))
-    }
-}
-
-impl Drop for Heir {
-    fn drop(&mut self) {
-        let _ = (self.0.kill(), self.0.wait());
-    }
-}
-
-fn url(port: u16, database: &str) -> String {
-    format!("postgres://{USER}@127.0.0.1:{port}/{database}")
-}
-
-fn sql(port: u16, database: &str, statements: &str) -> String {
-    try_sql(port, database, statements).unwrap_or_else(|said| panic!("{statements}: {said}"))
-}
-
-fn try_sql(port: u16, database: &str, statements: &str) -> Result<String, String> {
-    try_each(port, database, &[statements])
-}
-
-/// Each in a transaction of its own.
-fn try_each(port: u16, database: &str, statements: &[&str]) -> Result<String, String> {
-    let mut psql = Command::new("psql");
-    psql.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-h", "127.0.0.1", "-U", USER]);
-    psql.args(["-p", &port.to_string(), "-d", database]).env("PGCONNECT_TIMEOUT", "10");
-    psql.args(statements.iter().flat_map(|statement| ["-c", statement]));
-    let output = psql.output().expect("psql is installed");
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
-}
-
 /// The files of a server that has never run: made once for each process of tests.
 fn template() -> &'static Path {
     static TEMPLATE: OnceLock<(Heir, Dir, PathBuf)> = OnceLock::new();
@@ -426,7 +346,7 @@ fn binary(name: &str) -> PathBuf {
 }
 
 /// A command that is not root: PostgreSQL refuses to be.
-fn as_servant(dir: &Dir, program: &Path) -> Command {
+pub(crate) fn as_servant(dir: &Dir, program: &Path) -> Command {
     let mut command = Command::new(program);
     if let Some((user, group)) = dir.owner() {
         command.uid(user).gid(group);

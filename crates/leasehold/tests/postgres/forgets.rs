@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use leasehold::store::conformance::member::{open as open_session, session};
 use leasehold::store::conformance::{Member, pool};
 use leasehold::store::{Answer, Begin, Hints, Reasserted, StoreUrl, Thawed};
 use leasehold_testkit::wait_for;
@@ -92,6 +93,23 @@ async fn files_that_were_put_back_are_frozen_and_tokens_do_not_fall() {
 }
 
 #[tokio::test]
+async fn a_process_of_the_server_that_dies_takes_no_confirmed_beat_with_it() {
+    let server = prepared(&["fsync=off", "wal_writer_delay=10s"]).await;
+    let store = open(&url(&server)).await;
+    let mut one = Member::join(&store, "one").await;
+    for _ in 0..5 {
+        let _ = one.beat().await;
+    }
+    let before = server.sql("work", "SELECT identity FROM leasehold.era");
+    let own = "SELECT pid FROM pg_stat_activity WHERE application_name = 'leasehold' LIMIT 1";
+    server.kill_child(server.sql("work", own).trim());
+    wait_for("the server throws everybody out", || server.log().contains("reinitializing"));
+    wait_for("the server is back", || server.try_sql("work", "SELECT 1").is_ok());
+    assert_eq!(server.sql("work", "SELECT leasehold.identity()"), before, "nobody can tell by its identity");
+    assert_eq!(server.sql("work", "SELECT beat FROM leasehold.sessions").trim(), one.confirmed.to_string());
+}
+
+#[tokio::test]
 async fn an_era_that_somebody_else_wrote_is_not_believed() {
     let database = Database::fresh().await;
     let store = open(&database.url()).await;
@@ -134,6 +152,26 @@ async fn a_database_that_was_made_anew_is_frozen_by_whoever_remembers_the_old_on
     assert!(era.frozen, "somebody said that nobody holds anything; this handle knows better");
     assert!(era.ttl_max >= one.session.ttl, "who thaws waits as long as before");
     assert_eq!(one.reassert(era.nonce, &[held]).await, Answer::Done(vec![Reasserted::Kept]));
+}
+
+#[tokio::test]
+async fn who_remembers_a_longer_ttl_than_a_restored_store_tells_it() {
+    let database = Database::fresh().await;
+    let store = open(&database.url()).await;
+    let short = Member::join(&store, "short").await;
+    database.copy().await;
+    let mut long = session("long");
+    long.ttl *= 3;
+    // The copy threw everybody out; a read finds connections that are lost.
+    let _ = era_soon(&store).await;
+    let _ = open_session(&store, &long).await;
+    database.put_copy_back().await;
+    let newcomer = open(&database.url()).await;
+    let era = era_of(&newcomer).await;
+    assert!(era.frozen);
+    assert_eq!(era.ttl_max, short.session.ttl, "the copy knows nothing of the other");
+    assert_eq!(era_of(&store).await.ttl_max, long.ttl, "a reader tells it too");
+    assert_eq!((era_of(&newcomer).await.ttl_max, era_of(&newcomer).await.nonce), (long.ttl, era.nonce));
 }
 
 async fn hinted(hints: &mut Hints) -> bool {

@@ -70,7 +70,7 @@ async fn a_replica_is_refused_and_its_primary_found_among_several() {
     let server = prepared(&["fsync=off"]).await;
     let replica = server.replica(&["fsync=off"]);
     let error = refusal(&replica.url("work")).await;
-    assert_misconfigured(&error, "is a read-only replica");
+    assert_misconfigured(&error, "it is a read-only replica");
     let both = |first: u16, second: u16| {
         format!("postgres://leasehold@127.0.0.1:{first},127.0.0.1:{second}/work").parse().expect("a good URL")
     };

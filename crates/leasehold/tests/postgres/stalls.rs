@@ -81,9 +81,10 @@ async fn beats_get_in_while_others_acquire_in_bulk() {
     let (store, busy) = (open(&database.url()).await, open(&database.url()).await);
     let mut one = Member::join(&store, "one").await;
     let mut greedy = Member::join(&busy, "greedy").await;
+    let most = busy.capabilities().batch_max;
     let bulk = tokio::spawn(async move {
-        for batch in 0..12 {
-            let all: Vec<Wanted> = (0..256).map(|number| wanted(&format!("r{batch}-{number}"))).collect();
+        for batch in 0..24 {
+            let all: Vec<Wanted> = (0..most).map(|number| wanted(&format!("r{batch}-{number}"))).collect();
             assert!(matches!(greedy.acquire_wanted(&all).await, Answer::Done(_)));
         }
         greedy
@@ -95,7 +96,7 @@ async fn beats_get_in_while_others_acquire_in_bulk() {
     greedy.close().await;
     busy.collect(greedy.id()).await.expect("more than one step");
     let leases = store.leases(&pool("work"), Cursor::START).await.expect("the store answers").items;
-    assert_eq!(leases.len(), 12 * 256);
+    assert_eq!(leases.len(), 24 * most);
     assert!(leases.iter().all(|lease| lease.holder.is_none()), "everything it held is cleared");
 }
 

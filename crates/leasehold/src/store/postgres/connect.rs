@@ -27,6 +27,16 @@ pub(super) struct Link {
     pub(super) client: Client,
     pub(super) place: Place,
     driver: AbortHandle,
+    proven: bool,
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        // One that is in use says good-bye. One that never answered would wait to be answered first.
+        if !self.proven {
+            self.driver.abort();
+        }
+    }
 }
 
 impl Link {
@@ -63,8 +73,10 @@ impl Link {
                 }
             }
         });
-        let link = Self { client, place: place.clone(), driver: driver.abort_handle() };
+        let driver = driver.abort_handle();
+        let mut link = Self { client, place: place.clone(), driver, proven: false };
         link.look().await?;
+        link.proven = true;
         Ok(link)
     }
 
@@ -74,10 +86,7 @@ impl Link {
         let row = self.client.query_typed_one(LOOK, &[]).await.map_err(of)?;
         let place = &self.place;
         if row.try_get(0).map_err(of)? {
-            return Err(Failure::lasting(format!(
-                "PostgreSQL at {place} is a read-only replica, or the role may only read; give the primary's address, \
-                 or those of all with commas between them"
-            )));
+            return Err(Failure::replica(place));
         }
         let version: i32 = row.try_get(1).map_err(of)?;
         if version < VERSION_MIN {

@@ -14,13 +14,16 @@ use crate::store::StoreError;
 /// How a server is prepared, said wherever it is not.
 const MIGRATE: &str = "run `leasehold migrate --store postgres://…`";
 
+const REPLICA: &str = "it is a read-only replica, or the role may only read; give the primary's address, or those of all \
+     with commas between them";
+
 /// What goes wrong, and whether it may pass.
 #[derive(Debug)]
 pub(super) struct Failure {
     lasts: Lasts,
     message: String,
     source: Option<Error>,
-    timeout: bool,
+    about: About,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,22 +37,36 @@ enum Lasts {
     ForEver,
 }
 
+/// What callers must know about it besides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum About {
+    Anything,
+    Timeout,
+    Replica,
+}
+
 impl Failure {
     pub(super) fn passing(message: impl Into<String>) -> Self {
-        Self { lasts: Lasts::Perhaps, message: message.into(), source: None, timeout: false }
+        Self { lasts: Lasts::Perhaps, message: message.into(), source: None, about: About::Anything }
     }
 
     pub(super) fn lasting(message: impl Into<String>) -> Self {
-        Self { lasts: Lasts::UntilChanged, message: message.into(), source: None, timeout: false }
+        Self { lasts: Lasts::UntilChanged, message: message.into(), source: None, about: About::Anything }
     }
 
     /// Nothing was answered in time.
     pub(super) fn timeout(message: impl Into<String>) -> Self {
-        Self { timeout: true, ..Self::passing(message) }
+        Self { about: About::Timeout, ..Self::passing(message) }
     }
 
     pub(super) fn is_timeout(&self) -> bool {
-        self.timeout
+        self.about == About::Timeout
+    }
+
+    /// The server may only be read.
+    pub(super) fn replica(place: &dyn fmt::Display) -> Self {
+        let what = format!("PostgreSQL at {place}: {REPLICA}");
+        Self { about: About::Replica, ..Self::lasting(what) }
     }
 
     /// What to tell who opens the store.
@@ -88,9 +105,8 @@ impl Failure {
             || source.source().is_some_and(|cause| cause.is::<io::Error>())
     }
 
-    /// Whether it is the replica that this is about.
     pub(super) fn is_replica(&self) -> bool {
-        self.message.contains("read-only replica")
+        self.about == About::Replica
     }
 
     /// Translates what the server at `place` said.
@@ -99,7 +115,12 @@ impl Failure {
             Some(said) => of_server(said.code(), said.message()),
             None => of_client(&error),
         };
-        Self { lasts, message: format!("PostgreSQL at {place}: {what}"), source: Some(error), timeout: false }
+        Self {
+            lasts,
+            message: format!("PostgreSQL at {place}: {what}"),
+            source: Some(error),
+            about: About::Anything,
+        }
     }
 }
 
@@ -115,10 +136,7 @@ fn of_server(code: &SqlState, said: &str) -> (Lasts, String) {
         "42501" => lasting(format!(
             "{said}; GRANT USAGE ON SCHEMA leasehold and EXECUTE ON ALL FUNCTIONS IN SCHEMA leasehold to this role"
         )),
-        "25006" | "LH002" => lasting(
-            "this is a read-only replica, or the role may only read; give the primary's address, or those of all"
-                .to_owned(),
-        ),
+        "25006" | "LH002" => lasting(REPLICA.to_owned()),
         "LH001" => (Lasts::ForEver, said.to_owned()),
         "LH003" => lasting(
             "transactions of this role are not read committed; ALTER ROLE … SET default_transaction_isolation = \

@@ -108,7 +108,10 @@ impl Lanes {
         if let (Err(failure), Some(link)) = (&answer, &used)
             && (failure.is_timeout() || failure.ends_link())
         {
-            lane.drop_link(address, link).await;
+            if failure.is_timeout() {
+                link.give_up(address);
+            }
+            lane.drop_link(link).await;
         }
         answer
     }
@@ -144,9 +147,8 @@ impl Lane {
         }
     }
 
-    /// Gives up a connection on which something hangs.
-    async fn drop_link(&self, address: &Address, link: &Arc<Link>) {
-        link.give_up(address);
+    /// Has the next question make a new connection.
+    async fn drop_link(&self, link: &Arc<Link>) {
         let mut slot = self.slot.lock().await;
         if slot.link.as_ref().is_some_and(|present| Arc::ptr_eq(present, link)) {
             slot.link = None;

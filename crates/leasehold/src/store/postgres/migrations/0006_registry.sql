@@ -124,3 +124,6 @@ BEGIN
     );
     RETURN leasehold.say(era, 'done');
 END $$;
+
+-- Who may use the store is said with GRANT, to nobody else.
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA leasehold FROM PUBLIC;
