@@ -267,9 +267,10 @@ async fn a_migration_writes_the_first_era_and_nothing_after() {
     open(&url).await;
     assert_eq!(server.cli(&["DBSIZE"]), "0", "opening writes nothing");
     assert_eq!(store::migrate(&url, Begin::Frozen).await.unwrap(), Migrated { before: None, now: 1 });
-    let before = server.cli(&["HGETALL", "leasehold:era"]);
+    let record = || server.cli(&["HMGET", "leasehold:era", "nonce", "frozen", "identity", "ttl_max", "seq"]);
+    let before = record();
     assert_eq!(store::migrate(&url, Begin::Live).await.unwrap(), Migrated { before: Some(1), now: 1 });
-    assert_eq!(server.cli(&["HGETALL", "leasehold:era"]), before, "what is there stays");
+    assert_eq!(record(), before, "what is there stays");
     let era = open(&url).await.sessions(&pool("work"), Cursor::START).await.unwrap().era;
     assert!(era.frozen && era.ttl_max == Duration::from_secs(60), "{era:?}");
     server.cli(&["HSET", "leasehold:era", "version", "2"]);
@@ -281,6 +282,22 @@ async fn a_database_with_others_keys_in_the_way_is_refused() {
     let server = Redis::start();
     server.cli(&["SET", "leasehold:era", "something"]);
     is_refused(&server.url(), MISCONFIGURED, "a key of another kind").await;
+}
+
+/// Records of a mirrored pool have other keys, so two members that mirror differently would never meet.
+#[tokio::test]
+async fn members_that_mirror_differently_are_kept_out() {
+    let on = OnRedis::with("").await;
+    for options in ["?mirror=work", "?poll=other"] {
+        let url = address(&on.server, options);
+        let error = store::migrate(&url, Begin::Live).await.expect_err("it is used otherwise");
+        assert_eq!(error.kind(), MISCONFIGURED, "{error}");
+        let store = open(&url).await;
+        let error = store.sessions(&pool("work"), Cursor::START).await.expect_err("it is used otherwise");
+        assert!(error.to_string().contains("other values of mirror= or poll="), "{error}");
+    }
+    let mut one = Member::join(&on.store, "one").await;
+    assert_eq!(one.beat().await, Answer::Done(vec![]), "the others are not disturbed");
 }
 
 #[tokio::test]

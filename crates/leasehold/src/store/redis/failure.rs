@@ -23,6 +23,9 @@ pub(super) fn told(place: &str, error: RedisError) -> StoreError {
             "{place} does not permit this user what Leasehold needs; grant it the commands and keys in docs/stores/redis.md"
         )),
         (ErrorKind::Server(kind), _) if is_cluster(kind) => refused(cluster(place)),
+        (_, "MIRROR") => refused(format!(
+            "{place} is used with other values of mirror= or poll= already; all members of a store must give the same"
+        )),
         (_, "WRONGTYPE") => refused(format!(
             "{place} has a key of another kind where Leasehold keeps its own; choose another prefix or database"
         )),

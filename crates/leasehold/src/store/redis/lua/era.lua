@@ -25,8 +25,13 @@ local live = info('server', 'run_id') .. ':' .. info('replication', 'master_repl
 
 local era = {}
 do
-    local found = redis.call('HMGET', era_key, 'identity', 'nonce', 'frozen', 'token_base', 'ttl_max', 'seq')
+    local found = redis.call('HMGET', era_key, 'identity', 'nonce', 'frozen', 'token_base', 'ttl_max', 'seq',
+        'mirror', 'poll')
     era.known = found[2] and true or false
+    -- Who mirrors another pool, or elsewhere, keeps its records under other keys: there would be two truths.
+    if era.known and (found[7] ~= ARGV[3] or found[8] ~= ARGV[4]) then
+        return redis.error_reply('MIRROR the store is used with other options')
+    end
     era.identity = found[1] or ''
     era.nonce = found[2] or ''
     era.frozen = found[3] == '1'
@@ -45,7 +50,7 @@ end
 local function write_era()
     redis.call('HSET', era_key, 'version', '1', 'identity', era.identity, 'nonce', era.nonce,
         'frozen', era.frozen and '1' or '0', 'token_base', whole(era.token_base),
-        'ttl_max', whole(era.ttl_max), 'seq', whole(era.seq))
+        'ttl_max', whole(era.ttl_max), 'seq', whole(era.seq), 'mirror', ARGV[3], 'poll', ARGV[4])
 end
 
 local function tell(pool)
