@@ -14,8 +14,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
-/// How long anything may take on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// How long anything may take on a busy machine; a store that has forgotten everything is frozen for a minute of it.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 /// Work that wrote so recently is running.
 const FRESH: Duration = Duration::from_millis(150);
 

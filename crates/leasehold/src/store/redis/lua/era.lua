@@ -37,7 +37,7 @@ do
     era.frozen = found[3] == '1'
     era.token_base = tonumber(found[4] or '0')
     -- A store that knows nothing may have forgotten anything.
-    era.ttl_max = tonumber(found[5] or (ARGV[5] ~= "" and ARGV[7]) or ARGV[9])
+    era.ttl_max = tonumber(found[5] or ARGV[9])
     era.seq = tonumber(found[6] or '0')
 end
 
