@@ -301,6 +301,7 @@ impl Participant {
             stopped_at: None,
             ended: mpsc::unbounded_channel(),
             notices: mpsc::unbounded_channel(),
+            listed: None,
             published: None,
             planned: None,
             trouble: String::new(),
