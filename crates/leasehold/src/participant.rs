@@ -12,6 +12,8 @@ mod listen;
 mod pass;
 mod release;
 mod renew;
+#[cfg(test)]
+mod scene;
 mod session;
 mod settings;
 mod verdict;

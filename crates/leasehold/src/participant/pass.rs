@@ -152,7 +152,7 @@ impl Member {
     }
 
     /// One pass. Answers whether there is more to do at once.
-    async fn pass(&mut self) -> Result<bool, StoreError> {
+    pub(super) async fn pass(&mut self) -> Result<bool, StoreError> {
         self.take_notices();
         self.leave_what_is_over();
         let store = Arc::clone(&self.store);
