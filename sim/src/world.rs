@@ -178,13 +178,15 @@ impl World {
 
     /// Who else believes that the worker's resource is its own.
     fn others(&self, worker: &Worker) -> Vec<Worker> {
-        self.believers(&worker.term.resource).into_iter().filter(|other| other != worker).collect()
+        self.believers(&worker.term.resource, |other| other != worker)
     }
 
-    fn believers(&self, resource: &ResourceId) -> Vec<Worker> {
+    /// Who believes that a resource is its own, of those that count.
+    fn believers(&self, resource: &ResourceId, counts: impl Fn(&Worker) -> bool) -> Vec<Worker> {
         let working = lock(&self.working);
         let here = working.get(resource).into_iter().flatten();
-        here.filter(|working| working.believes()).map(|working| working.worker.clone()).collect()
+        let believers = here.filter(|working| counts(&working.worker) && working.believes());
+        believers.map(|working| working.worker.clone()).collect()
     }
 
     /// What is not yet as it should be among machines that all run: a resource without exactly one worker, or a load
@@ -192,7 +194,7 @@ impl World {
     pub(crate) fn is_amiss(&self, machines: usize) -> Option<String> {
         let mut loads = vec![0_u32; machines];
         for resource in &self.resources {
-            let believers = self.believers(resource);
+            let believers = self.believers(resource, |_| true);
             let [worker] = believers.as_slice() else {
                 return Some(format!("{resource} has {} workers", believers.len()));
             };

@@ -12,6 +12,8 @@ mod listen;
 mod pass;
 mod release;
 mod renew;
+#[cfg(test)]
+mod scene;
 mod session;
 mod settings;
 mod verdict;
@@ -301,6 +303,7 @@ impl Participant {
             stopped_at: None,
             ended: mpsc::unbounded_channel(),
             notices: mpsc::unbounded_channel(),
+            listed: None,
             published: None,
             planned: None,
             trouble: String::new(),

@@ -15,7 +15,8 @@ use leasehold::store::conformance::member::{all_leases, freeze, session, session
 use leasehold::store::conformance::{Member, pool, wanted};
 use leasehold::store::sqlite::SqliteStore;
 use leasehold::store::{
-    Acquired, Answer, Cursor, Era, Reasserted, Store, StoreError, StoreErrorKind, StoreUrl, Thawed, Wanted,
+    Acquired, Answer, Cursor, Era, Reasserted, Released, Store, StoreError, StoreErrorKind, StoreUrl, Thawed,
+    Wanted,
 };
 use sqlite_file::{File, open};
 
@@ -354,4 +355,43 @@ async fn a_frozen_file_is_frozen_for_who_comes_later() {
     let nonce = freeze(&store).await;
     let later = open(&file.path()).await;
     assert_eq!(era_of(&later).await.nonce, nonce);
+}
+
+/// Whoever lived in an era that a copy does not have tells the copy of it, so that its sessions are not taken for a
+/// sign that more was forgotten.
+#[tokio::test]
+async fn an_era_that_only_a_handle_remembers_is_past_once_the_copy_is_thawed() {
+    let file = File::new();
+    let (store, other) = (open(&file.path()).await, open(&file.path()).await);
+    file.copy();
+    let later = freeze(&store).await;
+    assert_eq!(store.thaw(later).await.expect("the store answers"), Thawed::Thawed);
+    let mut forgotten = Member::join(&store, "forgotten").await;
+    assert_eq!(forgotten.era, later);
+    file.put_copy_back();
+    let era = era_of(&other).await;
+    assert!(era.frozen && era.nonce != later);
+    assert_eq!(era_of(&store).await.nonce, era.nonce, "it is not frozen again");
+    assert_eq!(other.thaw(era.nonce).await.expect("the store answers"), Thawed::Thawed);
+    assert_eq!(forgotten.beat().await, Answer::Gone);
+    let thawed = era_of(&other).await;
+    assert_eq!((thawed.nonce, thawed.frozen), (era.nonce, false));
+}
+
+#[tokio::test]
+async fn who_runs_out_of_tokens_is_told_the_last_one() {
+    let file = File::new();
+    let store = open(&file.path()).await;
+    let mut one = Member::join(&store, "one").await;
+    let last = leasehold::lease::TOKEN_MAX;
+    let wish = Wanted { floor: leasehold::lease::Token(last - 1), ..wanted("a") };
+    let Answer::Done(outcomes) = one.acquire_wanted(&[wish]).await else { panic!("a living session") };
+    let [Acquired::Granted(term)] = outcomes.as_slice() else { panic!("the last token: {outcomes:?}") };
+    assert_eq!(one.give_back(term).await, Released::Freed);
+    let pulse = one.pulse();
+    let error = store.acquire(one.id(), pulse, &[wanted("a")]).await.expect_err("there is no token left");
+    assert!(
+        error.to_string().contains(&format!("the tokens of a are used up: {last} is the last")),
+        "{error}"
+    );
 }

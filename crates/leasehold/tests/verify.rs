@@ -3,6 +3,8 @@
 
 #[path = "verify/any.rs"]
 mod any;
+#[path = "verify/edges.rs"]
+mod edges;
 #[path = "verify/planted.rs"]
 mod planted;
 #[path = "verify/rows.rs"]

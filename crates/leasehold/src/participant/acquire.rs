@@ -174,3 +174,6 @@ impl Member {
         tokio::spawn(tend(lease, work, self.manner, recorder, self.ended.0.clone()));
     }
 }
+
+#[cfg(test)]
+mod tests;

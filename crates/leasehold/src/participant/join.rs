@@ -10,7 +10,7 @@ use super::session::Session;
 use crate::clock::Moment;
 use crate::ledger::{Event, Reason};
 use crate::plan;
-use crate::store::{Answer, OpenSession, Profile, StoreError};
+use crate::store::{Answer, Listing, ListingId, OpenSession, Profile, StoreError};
 
 /// From this many quick returns on, a name waits longer before work is moved to it.
 const FLAPS_FREE: u32 = 3;
@@ -83,7 +83,7 @@ impl Member {
         let listing = self.listing.as_mut().map(|listing| Arc::clone(&listing.borrow_and_update()));
         let listing = match listing {
             Some(listing) => {
-                let id = listing.id();
+                let id = self.id_of(&listing);
                 // A store of another era may have forgotten it, and somebody may have collected it before
                 // our session was there to need it.
                 let published = self.view.era().map(|era| (id.clone(), era.nonce));
@@ -108,6 +108,18 @@ impl Member {
             plan_version: plan::VERSION,
             flaps: self.flaps,
         })
+    }
+
+    /// The id of what our source lists: every pass needs it, and a list may be long.
+    fn id_of(&mut self, listing: &Arc<Listing>) -> ListingId {
+        match &self.listed {
+            Some((known, id)) if Arc::ptr_eq(known, listing) => id.clone(),
+            _ => {
+                let id = listing.id();
+                self.listed = Some((Arc::clone(listing), id.clone()));
+                id
+            }
+        }
     }
 
     /// Publishes what changed about this member.

@@ -86,6 +86,8 @@ pub(super) struct Member {
     pub(super) stopped_at: Option<Moment>,
     pub(super) ended: (mpsc::UnboundedSender<Ended>, mpsc::UnboundedReceiver<Ended>),
     pub(super) notices: (mpsc::UnboundedSender<Notice>, mpsc::UnboundedReceiver<Notice>),
+    /// What our source listed last, and its id.
+    pub(super) listed: Option<(Arc<Listing>, ListingId)>,
     /// The listing that was published last, and the era of the store that took it.
     pub(super) published: Option<(ListingId, Nonce)>,
     pub(super) planned: Option<(Facts, Plan)>,
@@ -150,7 +152,7 @@ impl Member {
     }
 
     /// One pass. Answers whether there is more to do at once.
-    async fn pass(&mut self) -> Result<bool, StoreError> {
+    pub(super) async fn pass(&mut self) -> Result<bool, StoreError> {
         self.take_notices();
         self.leave_what_is_over();
         let store = Arc::clone(&self.store);

@@ -259,3 +259,6 @@ impl Member {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -82,3 +82,6 @@ impl Member {
 fn stagger(rank: usize) -> Duration {
     STAGGER.saturating_mul(u32::try_from(rank).unwrap_or(u32::MAX)).min(STAGGER_MAX)
 }
+
+#[cfg(test)]
+mod tests;

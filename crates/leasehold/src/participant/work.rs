@@ -276,3 +276,6 @@ pub(crate) async fn tend(
     }
     let _ = ended.send(Ended { term, told });
 }
+
+#[cfg(test)]
+mod tests;

@@ -104,11 +104,13 @@ macro_rules! conformance {
                 tokens_stay_below_their_bound
             }
             eras {
+                who_has_not_reasserted_is_refused_under_the_new_nonce_too
                 an_era_the_store_never_had_freezes_it
                 a_listener_from_an_unknown_era_freezes_it_too
                 a_confirmed_beat_that_is_missing_freezes_the_store
                 a_store_that_was_rolled_back_is_frozen_for_writers
                 a_store_that_was_rolled_back_is_frozen_for_readers
+                a_store_that_was_rolled_back_again_is_frozen_again
                 while_frozen_nothing_is_granted_or_ended
                 a_call_of_an_old_era_is_answered_frozen_while_frozen
                 a_holders_own_word_counts_while_frozen

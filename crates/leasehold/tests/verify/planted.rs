@@ -7,15 +7,15 @@ use leasehold::ledger::{Entry, Event, Reason};
 
 use crate::rows::{Make, row, term};
 
-fn judge(rows: &[Vec<Entry>]) -> Verdict {
+pub(crate) fn judge(rows: &[Vec<Entry>]) -> Verdict {
     verify(&rows.concat(), Duration::ZERO)
 }
 
-fn ms(millis: u64) -> Duration {
+pub(crate) fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-fn whys(verdict: &Verdict) -> Vec<(Why, Duration)> {
+pub(crate) fn whys(verdict: &Verdict) -> Vec<(Why, Duration)> {
     verdict.resources[0].gaps.iter().map(|gap| (gap.why, gap.length)).collect()
 }
 
@@ -87,7 +87,7 @@ fn nothing_written_after_a_missing_row_makes_a_belief_longer() {
 }
 
 /// One that was drained and then killed before the rows that say so were written.
-fn drained_and_killed() -> Vec<Entry> {
+pub(crate) fn drained_and_killed() -> Vec<Entry> {
     vec![
         row("one", Event::Acquired, 0).of(1).until(9_000).numbered(1),
         row("one", Event::Started, 0).of(1).until(9_000).numbered(2),

@@ -22,6 +22,19 @@ pub(super) async fn era_of<H: Harness>(harness: &H) -> Era {
     read.expect("the store answers").era
 }
 
+/// To know the nonce is not to have said what one holds.
+pub async fn who_has_not_reasserted_is_refused_under_the_new_nonce_too<H: Harness>() {
+    let harness = H::fresh().await;
+    let store = harness.store();
+    let mut one = Member::join(&store, "one").await;
+    let nonce = freeze(&store).await;
+    one.era = nonce;
+    assert_eq!(frozen(one.beat().await), nonce);
+    assert_eq!(session_of(&store, one.id()).await.beat, BeatNumber(0), "it was not raised");
+    assert_eq!(one.reassert(nonce, &[]).await, Answer::Done(vec![]));
+    assert_eq!(one.beat().await, Answer::Done(vec![]));
+}
+
 /// Whoever lived through an era that the store never had, knows that it forgot.
 pub async fn an_era_the_store_never_had_freezes_it<H: Harness>() {
     for call in ["beat", "describe", "acquire"] {
@@ -100,6 +113,23 @@ pub async fn a_store_that_was_rolled_back_is_frozen_for_writers<H: Harness>() {
     let nonce = frozen(one.beat().await);
     let newcomer = harness.store().open(&session("newcomer")).await.expect("the store answers");
     assert_eq!(newcomer, Answer::Frozen(nonce), "it is frozen once, under one nonce");
+}
+
+/// Each time is noticed, also by who knows nothing of the times before.
+pub async fn a_store_that_was_rolled_back_again_is_frozen_again<H: Harness>() {
+    let mut harness = H::fresh().await;
+    let mut eras = vec![era_of(&harness).await.nonce];
+    for _ in 0..3 {
+        harness.snapshot().await;
+        let mut one = Member::join(&harness.store(), "one").await;
+        let _ = one.take("a").await;
+        harness.roll_back().await;
+        let era = era_of(&harness).await;
+        assert!(era.frozen && !eras.contains(&era.nonce), "{era:?} after {eras:?}");
+        let thawed = harness.store().thaw(era.nonce).await.expect("the store answers");
+        assert_eq!(thawed, Thawed::Thawed);
+        eras.push(era.nonce);
+    }
 }
 
 /// A reader that saw the old era as live could take silence for an end.

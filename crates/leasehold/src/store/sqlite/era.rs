@@ -155,6 +155,14 @@ mod tests {
     }
 
     #[test]
+    fn a_reader_goes_on_from_what_it_remembers_of_the_same_era_only() {
+        let mine = Remembered { nonce: Nonce(1), seq: 9, ttl_max_ms: 0 };
+        assert!(mine.leads_to(&era(1, 9, false)) && mine.leads_to(&era(1, 10, true)));
+        assert!(!mine.leads_to(&era(1, 8, false)), "set back");
+        assert!(!mine.leads_to(&era(2, 10, false)), "another era");
+    }
+
+    #[test]
     fn a_file_that_went_on_without_me_has_not_forgotten() {
         assert!(!judge(&era(1, 9, false), "1:1", None, false), "I am new here");
         assert!(!judge(&era(1, 9, false), "1:1", Some((1, 9)), true), "nothing happened");

@@ -218,3 +218,60 @@ fn roll_back(connection: &Connection) {
         let _ = connection.execute_batch("ROLLBACK");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::failure::Failure;
+    use super::*;
+
+    fn real() -> Identity {
+        Identity::from_text("1:1".to_owned())
+    }
+
+    /// A file of our own with its first era.
+    fn file() -> Connection {
+        let connection = Connection::open_in_memory().expect("memory");
+        connection.execute_batch(include_str!("schema.sql")).expect("the schema is good");
+        let era =
+            EraRow { identity: real(), nonce: Nonce(1), frozen: false, token_base: 0, ttl_max_ms: 0, seq: 1 };
+        era.create(&connection).expect("the first era");
+        connection
+    }
+
+    fn begin(connection: &Connection) -> Transaction<'_> {
+        Transaction::begin(connection, &real(), None).expect("nobody else is here")
+    }
+
+    #[test]
+    fn what_is_dropped_without_a_commit_is_rolled_back() {
+        let connection = file();
+        let mut dropped = begin(&connection);
+        assert_eq!(dropped.step(), 2);
+        dropped.state.era.write(&connection).expect("written");
+        drop(dropped);
+        assert!(connection.is_autocommit(), "the lock is free");
+        assert_eq!(EraRow::read(&connection).expect("an era").seq, 1);
+    }
+
+    #[test]
+    fn what_is_committed_stays() {
+        let connection = file();
+        let mut kept = begin(&connection);
+        kept.step();
+        assert_eq!(kept.commit().expect("committed").era.seq, 2);
+        assert!(connection.is_autocommit(), "the lock is free");
+        assert_eq!(EraRow::read(&connection).expect("an era").seq, 2);
+    }
+
+    #[test]
+    fn a_failure_that_ends_the_whole_transaction_is_told_as_it_is() {
+        let connection = file();
+        let mut broken = begin(&connection);
+        let outcome = broken.attempt(|txn| {
+            txn.run("ROLLBACK", [])?;
+            Err(Failure::misconfigured("as planned").into())
+        });
+        assert!(matches!(outcome, Err(Stop::Refused(_))), "{outcome:?}");
+        assert!(!broken.is_open());
+    }
+}

@@ -1,0 +1,131 @@
+//! Who is ended, when and by whom; what is forgotten; who writes down that a store was thawed.
+
+use super::super::scene::{Scene, TTL, id, listing, pool};
+use super::super::session::tests::ms;
+use super::*;
+use crate::store::{LeaseStore, Registry};
+
+fn ended(scene: &Scene, of: &str) -> bool {
+    scene.member.view.sessions()[&id(of)].ended
+}
+
+/// A member and another that has been silent since it came, read again every ten seconds up to `seconds`.
+async fn beside(silent: &str, seconds: u64) -> Scene {
+    let mut scene = Scene::joined(&[]).await;
+    scene.other(silent, |_| ()).await;
+    for second in (0..=seconds).step_by(10) {
+        scene.clock.show(second * 1000);
+        scene.beat().await;
+        scene.pass().await;
+    }
+    scene
+}
+
+/// An id that is ended by somebody else first.
+async fn not_ours_first() -> String {
+    let ids = (0..64).map(|number| format!("two-{number}"));
+    for silent in ids {
+        if beside(&silent, 0).await.member.stagger_for(&id(&silent)) == STAGGER {
+            return silent;
+        }
+    }
+    panic!("we come first for everybody");
+}
+
+#[tokio::test]
+async fn the_silent_are_ended_after_their_ttl_and_the_moment_of_those_who_come_first() {
+    let silent = not_ours_first().await;
+    let mut scene = beside(&silent, 20).await;
+    scene.clock.show(30_099);
+    scene.beat().await;
+    scene.pass().await;
+    scene.refresh().await;
+    assert!(!ended(&scene, &silent));
+    scene.clock.show(30_100);
+    scene.pass().await;
+    scene.refresh().await;
+    assert!(ended(&scene, &silent));
+    let rows: Vec<_> =
+        scene.rows(Event::Expired).await.into_iter().map(|row| (row.member, row.other)).collect();
+    assert_eq!(rows, [(id("one-1"), Some(id(&silent)))]);
+}
+
+#[tokio::test]
+async fn nobody_ends_itself() {
+    let mut scene = Scene::joined(&[]).await;
+    for second in [0, 10, 20, 26] {
+        scene.clock.show(second * 1000);
+        scene.pass().await;
+    }
+    // Trust has ended by now, so that a beat is too late; the session has not.
+    scene.clock.show(36_000);
+    scene.refresh().await;
+    scene.member.listener.hear(&scene.member.view, ms(36_000));
+    scene.member.end_the_silent().await.unwrap();
+    scene.refresh().await;
+    assert!(!ended(&scene, "one-1"));
+}
+
+#[tokio::test]
+async fn who_has_no_session_waits_longest() {
+    let scene = Scene::new(listing(&[]));
+    assert_eq!(scene.member.stagger_for(&id("two-1")), STAGGER_MAX);
+}
+
+#[test]
+fn each_rank_waits_longer_up_to_a_limit() {
+    assert_eq!(
+        [0, 1, 4, 5, 6, usize::MAX].map(|rank| stagger(rank).as_millis()),
+        [0, 100, 400, 500, 500, 500]
+    );
+}
+
+#[tokio::test]
+async fn a_tombstone_and_the_listings_that_nobody_uses_are_forgotten_after_ten_ttls() {
+    let mut scene = Scene::joined(&[]).await;
+    let two = scene.other("two-1", |_| ()).await;
+    scene.store.close(&two.open.id).await.unwrap();
+    let unused = listing(&["unused"]);
+    scene.store.publish(&pool(), &unused.id(), &unused).await.unwrap();
+    let known = |scene: &Scene| scene.member.view.sessions().contains_key(&id("two-1"));
+    for second in (0..=290).step_by(10).map(|second| second * 1000).chain([299_999]) {
+        scene.clock.show(second);
+        scene.beat().await;
+        scene.pass().await;
+    }
+    assert_eq!(TTL * TOMBSTONE_TTLS, Duration::from_secs(300));
+    assert!(known(&scene));
+    assert!(
+        scene.store.listing(&pool(), &unused.id()).await.unwrap().is_some(),
+        "somebody may be about to use it"
+    );
+    scene.clock.show(300_000);
+    scene.pass().await;
+    assert!(!known(&scene));
+    assert!(scene.store.listing(&pool(), &unused.id()).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn whoever_thaws_a_store_writes_it_down_and_nobody_else() {
+    for somebody_was_faster in [false, true] {
+        let mut scene = Scene::new(listing(&[]));
+        scene.other("two-1", |_| ()).await;
+        scene.store.restore(&scene.store.snapshot());
+        for second in [0, 10, 20, 30] {
+            scene.clock.show(second * 1000);
+            scene.refresh().await;
+            scene.member.listener.hear(&scene.member.view, ms(second * 1000));
+        }
+        let nonce = scene.member.view.era().unwrap().nonce;
+        if somebody_was_faster {
+            assert_eq!(scene.store.thaw(nonce).await.unwrap(), Thawed::Thawed);
+        }
+        scene.member.thaw_if_due().await.unwrap();
+        scene.refresh().await;
+        assert!(!scene.member.view.era().unwrap().frozen);
+        let rows: Vec<_> = scene.rows(Event::Thawed).await.into_iter().map(|row| row.detail).collect();
+        let expected: &[Option<String>] =
+            if somebody_was_faster { &[] } else { &[Some(format!("era {nonce}"))] };
+        assert_eq!(rows, expected);
+    }
+}
