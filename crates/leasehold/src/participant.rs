@@ -290,6 +290,8 @@ impl Participant {
             joined_at: Moment::default(),
             flaps: 0,
             tenures: BTreeMap::new(),
+            compared: false,
+            told: false,
             returning: BTreeMap::new(),
             free_since: HashMap::new(),
             resting: HashMap::new(),

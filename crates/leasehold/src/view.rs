@@ -124,7 +124,7 @@ impl View {
 
     /// The store no longer has this session's record, not even as a tombstone.
     pub(crate) fn lose_session(&mut self, session: &MemberId) {
-        self.sessions.remove(session);
+        self.changed |= self.sessions.remove(session).is_some();
     }
 
     /// Reads what changed since the last refresh, and now and then everything.

@@ -165,6 +165,7 @@ impl Member {
         let lease = Lease::new(self.pool.clone(), term.clone(), Arc::clone(session), Arc::clone(&self.clock));
         let tenure = Tenure { lease: lease.clone(), granted_at: self.clock.now(), leaving: None };
         self.tenures.insert(term.resource.clone(), tenure);
+        (self.compared, self.told) = (false, false);
         self.floors.insert(term.resource.clone(), term.token);
         if let Some((_, times)) = self.handed.get_mut(&term.resource) {
             *times += 1;

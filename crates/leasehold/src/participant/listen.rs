@@ -43,8 +43,8 @@ struct Orphan {
 }
 
 impl Listener {
-    /// Takes in a view whose last answer arrived at `at`.
-    pub(crate) fn hear(&mut self, view: &View, at: Moment) {
+    /// Takes in a view whose last answer arrived at `at`. `changed` says whether anything but beats is new in it.
+    pub(crate) fn hear(&mut self, view: &View, at: Moment, changed: bool) {
         let gap = at.since(self.last_read);
         self.last_read = at;
         let Some(era) = view.era() else { return };
@@ -59,7 +59,10 @@ impl Listener {
             self.era_since = at;
         }
         self.hear_sessions(view, at, gap);
-        self.hear_orphans(view, at, gap);
+        // Where nothing is an orphan, nothing becomes one without a change.
+        if changed || !self.orphans.is_empty() {
+            self.hear_orphans(view, at, gap);
+        }
     }
 
     fn hear_sessions(&mut self, view: &View, at: Moment, gap: Duration) {
@@ -219,7 +222,7 @@ mod tests {
             let at = Moment(1_000_000_000_000).after(Duration::from_millis(millis));
             let store: Arc<dyn crate::store::Store> = Arc::new(self.store.clone());
             let refreshed = self.view.refresh(&*store, &At(at)).await.unwrap();
-            self.listener.hear(&self.view, refreshed.at);
+            self.listener.hear(&self.view, refreshed.at, refreshed.changed);
         }
 
         fn silent_at(&self, millis: u64) -> bool {

@@ -67,6 +67,10 @@ pub(super) struct Member {
     pub(super) joined_at: Moment,
     pub(super) flaps: u32,
     pub(super) tenures: BTreeMap<ResourceId, Tenure>,
+    /// Whether `tenures` was compared with the view since either changed.
+    pub(super) compared: bool,
+    /// Whether the status tells of all `tenures` and of nothing else.
+    pub(super) told: bool,
     /// Terms whose work has stopped and whose release the store has not answered yet.
     pub(super) returning: BTreeMap<Term, Returning>,
     /// Since when a free resource has been seen free.
@@ -160,7 +164,8 @@ impl Member {
         let began = clock.now();
         let refreshed = within(&*clock, self.read_timeout(), self.view.refresh(&*store, &*clock)).await?;
         let heard_at = if made(Mistake::SilenceFromBeforeTheRead) { began } else { refreshed.at };
-        self.listener.hear(&self.view, heard_at);
+        self.listener.hear(&self.view, heard_at, refreshed.changed);
+        self.compared &= !refreshed.changed;
         self.check_era();
         if refreshed.changed || self.planned.is_none() {
             self.note_members(refreshed.at);
@@ -305,7 +310,7 @@ impl Member {
         [due, settled, fallback].into_iter().flatten().fold(now.after(PERIOD), Moment::min)
     }
 
-    fn publish_status(&self) {
+    fn publish_status(&mut self) {
         let state = match &self.session {
             None => State::Lost,
             Some(session) => match *session.standing().borrow() {
@@ -317,13 +322,10 @@ impl Member {
         let member = self.session.as_ref().map(|session| session.id());
         let frozen = self.view.era().is_some_and(|era| era.frozen);
         self.status.send_if_modified(|status| {
-            // Compared before anything is copied: most passes change nothing, and there may be many leases.
-            let same = status.member.as_ref() == member
-                && (status.state, status.members, status.frozen) == (state, self.member_ids.len(), frozen)
-                && status.held.len() == self.tenures.len()
-                && status.held.iter().zip(&self.tenures).all(|((id, token), (resource, tenure))| {
-                    id == resource && *token == tenure.lease.token()
-                });
+            // Nothing is copied for nothing: most passes change nothing, and there may be many leases.
+            let same = self.told
+                && status.member.as_ref() == member
+                && (status.state, status.members, status.frozen) == (state, self.member_ids.len(), frozen);
             if !same {
                 *status = Status {
                     member: member.cloned(),
@@ -339,6 +341,7 @@ impl Member {
             }
             !same
         });
+        self.told = true;
     }
 }
 

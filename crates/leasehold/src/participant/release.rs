@@ -56,6 +56,9 @@ impl Member {
         if self.view.era().is_none_or(|era| era.frozen || era.nonce != session.era()) {
             return;
         }
+        if std::mem::replace(&mut self.compared, true) {
+            return;
+        }
         let (mut lost, mut revoked, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
         let mine = self.view.leases().iter().filter(|(_, lease)| lease.holder.as_ref() == Some(session.id()));
         let mut mine = mine.peekable();
@@ -183,6 +186,7 @@ impl Member {
 
     pub(super) fn end_tenure(&mut self, ended: &Ended) {
         let Some(tenure) = self.tenures.remove(&ended.term.resource) else { return };
+        (self.compared, self.told) = (false, false);
         let by_itself = || Returning {
             term: ended.term.clone(),
             offer: None,

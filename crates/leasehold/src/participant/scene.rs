@@ -79,6 +79,8 @@ impl Scene {
             joined_at: Moment::default(),
             flaps: 0,
             tenures: BTreeMap::new(),
+            compared: false,
+            told: false,
             returning: BTreeMap::new(),
             free_since: HashMap::new(),
             resting: HashMap::new(),

@@ -60,7 +60,7 @@ async fn nobody_ends_itself() {
     // Trust has ended by now, so that a beat is too late; the session has not.
     scene.clock.show(36_000);
     scene.refresh().await;
-    scene.member.listener.hear(&scene.member.view, ms(36_000));
+    scene.member.listener.hear(&scene.member.view, ms(36_000), true);
     scene.member.end_the_silent().await.unwrap();
     scene.refresh().await;
     assert!(!ended(&scene, "one-1"));
@@ -114,7 +114,7 @@ async fn whoever_thaws_a_store_writes_it_down_and_nobody_else() {
         for second in [0, 10, 20, 30] {
             scene.clock.show(second * 1000);
             scene.refresh().await;
-            scene.member.listener.hear(&scene.member.view, ms(second * 1000));
+            scene.member.listener.hear(&scene.member.view, ms(second * 1000), true);
         }
         let nonce = scene.member.view.era().unwrap().nonce;
         if somebody_was_faster {

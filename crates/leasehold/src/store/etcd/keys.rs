@@ -88,6 +88,20 @@ impl Keys {
         self.key(&format!("resource/{pool}/"))
     }
 
+    /// The key that is written together with anything under this range, so that nobody has to read a large range to learn
+    /// that nothing in it has changed. Only ranges that may be large have one.
+    pub(super) fn touched(&self, range: &[u8]) -> Option<Key> {
+        let range = after(range, &self.all())?;
+        let large = ["lease/", "resource/"].iter().any(|family| range.starts_with(family));
+        large.then(|| self.key(&format!("touched/{range}")))
+    }
+
+    /// The same for the range that a key lies in.
+    pub(super) fn touched_with(&self, key: &[u8]) -> Option<Key> {
+        let last = key.iter().rposition(|byte| *byte == b'/')?;
+        self.touched(key.get(..=last)?)
+    }
+
     /// The families that make a pool known.
     pub(super) fn of_pools(&self) -> [Key; 3] {
         ["lease/", "resource/", "session/"].map(|family| self.key(family))
@@ -149,6 +163,17 @@ pub(super) fn after<'a>(key: &'a [u8], prefix: &[u8]) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn what_is_written_in_a_large_range_touches_it_and_nothing_else_does() {
+        let keys = Keys::new("lh");
+        let pool = Pool::new("a").unwrap();
+        let lease = keys.lease(&pool, &ResourceId::new("x:1").unwrap());
+        assert_eq!(keys.touched_with(&lease), keys.touched(&keys.leases(&pool)));
+        assert_eq!(keys.touched_with(&lease), Some(b"lh/touched/lease/a/".to_vec()));
+        let session = keys.session(&pool, &MemberId::generate());
+        assert_eq!((keys.touched_with(&session), keys.touched_with(&keys.era())), (None, None));
+    }
+
     use super::*;
 
     #[test]

@@ -3,8 +3,8 @@
 //! Invariant: an answer is given only if everything it rests on held in one transaction, and if the cluster's answers
 //! follow from what this handle knew before they were asked for.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::client::Client;
@@ -210,7 +210,15 @@ impl<'a> Attempt<'a> {
             .into_iter()
             .map(|(key, found)| unchanged(key, found, *key == era))
             .collect();
-        let success: Vec<RequestOp> = self.draft.writes().iter().map(|(key, write)| op(key, write)).collect();
+        let writes = self.draft.writes();
+        let touched: BTreeSet<Key> =
+            writes.keys().filter_map(|key| self.engine.keys.touched_with(key)).collect();
+        let nothing = Write::Put(Arc::default(), 0);
+        let success: Vec<RequestOp> = writes
+            .iter()
+            .map(|(key, write)| op(key, write))
+            .chain(touched.iter().map(|key| op(key, &nothing)))
+            .collect();
         if compare.len().max(success.len()) > OPS_MAX {
             return Err(StoreError::misconfigured("a call carries more than one transaction can hold"));
         }
