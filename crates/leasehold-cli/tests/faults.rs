@@ -36,6 +36,7 @@ macro_rules! faults {
                 a_round_trip_of_a_sixth_of_the_ttl_loses_nobody_a_lease
                 an_outage_below_a_third_of_the_ttl_loses_nobody_a_lease
                 a_members_clock_jumps_an_hour
+                the_servers_disk_is_full
                 $($more)*
             }
         }

@@ -1,5 +1,6 @@
 //! A directory of a server's own.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
 use nix::unistd::{Gid, Uid, User, chown};
@@ -7,6 +8,15 @@ use tempfile::TempDir;
 
 /// Whom servers that refuse to be root run as where we are root, the first that there is.
 const SERVANTS: [&str; 2] = ["postgres", "nobody"];
+
+thread_local! {
+    static PLACE: RefCell<Option<PathBuf>> = const { RefCell::new(None) };
+}
+
+/// From now on this thread's new directories are made there, or where they usually are.
+pub(crate) fn make_new_ones_in(place: Option<&Path>) {
+    PLACE.set(place.map(Path::to_owned));
+}
 
 /// A directory that is removed with this value, with everything in it.
 #[derive(Debug)]
@@ -22,9 +32,19 @@ impl Dir {
     /// There is no place for it.
     #[must_use]
     pub fn new() -> Self {
+        Self::within(&PLACE.with_borrow(Clone::clone).unwrap_or_else(std::env::temp_dir))
+    }
+
+    /// One for every thread, wherever this one makes its own.
+    pub(crate) fn for_all() -> Self {
+        Self::within(&std::env::temp_dir())
+    }
+
+    fn within(place: &Path) -> Self {
         use std::os::unix::fs::PermissionsExt;
 
-        let directory = tempfile::Builder::new().prefix("lh-").tempdir().expect("a temporary directory");
+        let directory =
+            tempfile::Builder::new().prefix("lh-").tempdir_in(place).expect("a temporary directory");
         let mode = std::fs::Permissions::from_mode(0o755);
         std::fs::set_permissions(directory.path(), mode).expect("our own directory");
         Self { directory, owner: servant() }

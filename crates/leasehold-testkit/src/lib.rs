@@ -6,6 +6,7 @@
 
 mod clock;
 mod dir;
+mod disk;
 mod etcd;
 mod heir;
 mod pgbouncer;
@@ -18,6 +19,7 @@ mod sentinel;
 
 pub use clock::WallClock;
 pub use dir::Dir;
+pub use disk::SmallDisk;
 pub use etcd::{Etcd, EtcdCluster, EtcdOptions};
 pub use pgbouncer::PgBouncer;
 pub use postgres::Postgres;

@@ -315,7 +315,7 @@ fn template() -> &'static Path {
     static TEMPLATE: OnceLock<(Heir, Dir, PathBuf)> = OnceLock::new();
 
     let (.., data) = TEMPLATE.get_or_init(|| {
-        let dir = Dir::new();
+        let dir = Dir::for_all();
         dir.give(dir.path());
         let data = dir.join("data");
         let mut initdb = as_servant(&dir, &binary("initdb"));

@@ -41,10 +41,24 @@ impl Process {
         self.child.id()
     }
 
-    /// Sends it a signal.
+    /// Sends it a signal. Who is told to stop stands still when this returns.
     pub fn signal(&self, signal: Signal) {
         // One that has ended has nothing to hear.
         let _ = kill(self.pid(), signal);
+        if signal == Signal::SIGSTOP {
+            wait_for("the server stands still", || self.stands_still());
+        }
+    }
+
+    fn stands_still(&self) -> bool {
+        let tasks =
+            std::fs::read_dir(format!("/proc/{}/task", self.child.id())).into_iter().flatten().flatten();
+        let mut states = tasks.filter_map(|task| {
+            let stat = std::fs::read_to_string(task.path().join("stat")).ok()?;
+            stat.rsplit_once(')')?.1.trim_start().chars().next()
+        });
+        // Stopped, or on the way out.
+        states.all(|state| matches!(state, 'T' | 't' | 'Z' | 'X'))
     }
 
     /// Sends it a signal and waits until it has ended.

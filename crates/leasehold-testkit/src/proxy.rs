@@ -5,16 +5,21 @@
 //! arrives while the connection stays open: a request that is applied and whose answer is lost, or the reverse.
 
 use std::net::Ipv4Addr;
+use std::pin::Pin;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
+use tokio::time::Sleep;
 
 /// How long TCP waits at first before it sends again what was lost.
 const SENT_AGAIN_AFTER: Duration = Duration::from_millis(200);
+
+/// How many pieces can be on their way.
+const PIECES_MAX: usize = 1024;
 
 /// What is wrong with the network.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -142,9 +147,27 @@ async fn broken(mut faults: watch::Receiver<Faults>) {
     let _ = faults.wait_for(|faults| faults.refuse).await;
 }
 
+/// A piece on its way, and when it arrives.
+type OnItsWay = (Pin<Box<Sleep>>, Vec<u8>);
+
 async fn pump(
+    from: OwnedReadHalf,
+    to: OwnedWriteHalf,
+    faults: watch::Receiver<Faults>,
+    swallows: impl Fn(&Faults) -> bool,
+) {
+    let (send, receive) = mpsc::channel(PIECES_MAX);
+    let mut arriving = std::pin::pin!(arrive(receive, to));
+    tokio::select! {
+        () = depart(from, send, faults, swallows) => arriving.await,
+        () = &mut arriving => {}
+    }
+}
+
+/// Takes in what is sent. Pieces follow each other on the line; none waits until another has arrived.
+async fn depart(
     mut from: OwnedReadHalf,
-    mut to: OwnedWriteHalf,
+    line: mpsc::Sender<OnItsWay>,
     mut faults: watch::Receiver<Faults>,
     swallows: impl Fn(&Faults) -> bool,
 ) {
@@ -163,15 +186,22 @@ async fn pump(
             lacking = true;
             continue;
         }
-        if !now.delay.is_zero() {
-            tokio::time::sleep(now.delay).await;
-        }
-        let mut again = SENT_AGAIN_AFTER;
+        let (mut takes, mut again) = (now.delay, SENT_AGAIN_AFTER);
         while dice.roll() < now.lose {
-            tokio::time::sleep(again).await;
+            takes += again;
             again *= 2;
         }
-        if to.write_all(&bytes[..count]).await.is_err() {
+        let piece = (Box::pin(tokio::time::sleep(takes)), bytes[..count].to_vec());
+        if line.send(piece).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn arrive(mut line: mpsc::Receiver<OnItsWay>, mut to: OwnedWriteHalf) {
+    while let Some((due, bytes)) = line.recv().await {
+        due.await;
+        if to.write_all(&bytes).await.is_err() {
             return;
         }
     }

@@ -63,7 +63,6 @@ pub mod conformance;
 
 use std::fmt;
 use std::pin::Pin;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_core::Stream;
@@ -83,7 +82,8 @@ use crate::ledger::Entry;
 
 /// How long a store that may have forgotten everything is heard before it is thawed: no TTL that it does not know of is
 /// taken to be longer.
-const TTL_UNKNOWN: Duration = Duration::from_secs(60);
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "redis", feature = "etcd"))]
+const TTL_UNKNOWN: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// Hints that something changed: may be late, repeated, merged or missing.
 pub type Hints = Pin<Box<dyn Stream<Item = Hint> + Send>>;

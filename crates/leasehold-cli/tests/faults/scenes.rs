@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use leasehold::clock;
-use leasehold_testkit::{Faults, Proxy, WallClock};
+use leasehold_testkit::{Faults, Proxy, SmallDisk, WallClock};
 use nix::sys::signal::Signal;
 
 use super::servers::Server;
@@ -193,6 +193,24 @@ pub(crate) fn the_network_loses_a_third_and_is_slow<S: Server>() {
     scene.all_ways(Faults { lose: 0.3, delay: Duration::from_millis(200), ..Faults::default() });
     std::thread::sleep(TTL * 5);
     scene.all_ways(Faults::default());
+    scene.end();
+}
+
+/// Large enough for what each server reserves at its start.
+const DISK: u32 = 256;
+
+// proves P10: what cannot be written is not confirmed
+pub(crate) fn the_servers_disk_is_full<S: Server>() {
+    let Some(disk) = SmallDisk::here(DISK) else {
+        eprintln!("no disk can be mounted without being root; nothing is shown here");
+        return;
+    };
+    let mut scene = Scene::<S>::begin();
+    disk.fill();
+    std::thread::sleep(TTL * 2);
+    disk.free();
+    // Some servers end when they cannot write.
+    scene.server.restart();
     scene.end();
 }
 
