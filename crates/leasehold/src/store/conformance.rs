@@ -89,6 +89,7 @@ macro_rules! conformance {
                 an_absent_holder_keeps_its_lease_until_it_is_freed_as_an_orphan
                 only_an_orphan_is_freed_as_an_orphan
                 a_revoked_term_is_told_with_every_beat_and_can_be_freed
+                a_revocation_ends_with_its_term
                 only_what_is_held_can_be_revoked_and_only_what_is_revoked_freed
                 a_grant_forgets_a_revocation
                 outcomes_answer_items_in_order

@@ -172,6 +172,25 @@ pub async fn a_revoked_term_is_told_with_every_beat_and_can_be_freed<H: Harness>
     assert_eq!(lease(&store, "b").await.token, kept.token);
 }
 
+/// What is free is not revoked, however it became so.
+pub async fn a_revocation_ends_with_its_term<H: Harness>() {
+    let harness = H::fresh().await;
+    let store = harness.store();
+    let mut one = Member::join(&store, "one").await;
+    for given_back in [true, false] {
+        let held = one.take("a").await;
+        assert_eq!(store.revoke(&pool("work"), &held).await.expect("the store answers"), Revoked::Marked);
+        if given_back {
+            assert_eq!(one.give_back(&held).await, Released::Freed);
+        } else {
+            let freed = store.free_revoked(&pool("work"), &held, one.era).await.expect("the store answers");
+            assert_eq!(freed, Freed::Freed);
+        }
+        let record = lease(&store, "a").await;
+        assert_eq!((record.holder, record.revoked), (None, false), "given back: {given_back}");
+    }
+}
+
 /// Compare-and-set on the token.
 pub async fn only_what_is_held_can_be_revoked_and_only_what_is_revoked_freed<H: Harness>() {
     let harness = H::fresh().await;
