@@ -49,7 +49,8 @@ impl Listener {
         self.last_read = at;
         let Some(era) = view.era() else { return };
         self.ttl_max = self.ttl_max.max(era.ttl_max);
-        if self.era != Some((era.nonce, era.frozen)) {
+        let is_new_era = self.era != Some((era.nonce, era.frozen));
+        if is_new_era {
             // A new era, or a thaw: nothing that was heard before counts.
             self.era = Some((era.nonce, era.frozen));
             self.era_since = at;
@@ -59,8 +60,8 @@ impl Listener {
             self.era_since = at;
         }
         self.hear_sessions(view, at, gap);
-        // Where nothing is an orphan, nothing becomes one without a change.
-        if changed || !self.orphans.is_empty() {
+        // Where nothing is an orphan, nothing becomes one without a change. A new era has forgotten which were.
+        if changed || is_new_era || !self.orphans.is_empty() {
             self.hear_orphans(view, at, gap);
         }
     }
@@ -330,6 +331,23 @@ mod tests {
         assert_eq!(scene.orphans_at(6000), [], "who was deaf starts again");
         scene.read_from(6100, 9000).await;
         assert_eq!(scene.orphans_at(9000).len(), 1);
+    }
+
+    /// A thaw that ends nobody changes nothing else that is read.
+    #[tokio::test]
+    async fn an_orphan_is_heard_as_one_after_a_thaw() {
+        let mut scene = scene().await;
+        scene.orphan(1).await;
+        scene.read_at(0).await;
+        let unheard_of = scene.store.end_silent(&scene.session.id, BeatNumber(0), Nonce::generate()).await;
+        let Ok(crate::store::EndSilent::Frozen(nonce)) = unheard_of else { panic!("not frozen") };
+        scene.read_at(100).await;
+        assert_eq!(scene.store.thaw(nonce).await.unwrap(), crate::store::Thawed::Thawed);
+        scene.read_at(200).await;
+        scene.read_at(1600).await;
+        scene.read_at(3000).await;
+        assert_eq!(scene.orphans_at(3199), [], "counted from the thaw");
+        assert_eq!(scene.orphans_at(3200).len(), 1);
     }
 
     #[tokio::test]
