@@ -10,7 +10,7 @@ use leasehold::lease::{BeatNumber, Nonce};
 use leasehold::ledger::Entry;
 use leasehold::store::memory::MemoryStore;
 use leasehold::store::{
-    Acquired, Answer, Capabilities, Changed, Checkup, Cursor, Declared, EndSilent, Freed, Hint, Hints,
+    Acquired, Answer, Capabilities, Changed, Checkup, Cursor, Declared, EndSilent, Freed, Guard, Hint, Hints,
     LeaseRecord, LeaseStore, Listing, ListingId, Mark, MarkKind, Marked, OpenSession, Profile, Pulse,
     Reasserted, Registry, Release, Released, Revoked, SessionRecord, StoreError, Thawed, Version, Wanted,
 };
@@ -90,6 +90,14 @@ impl FarStore {
 impl LeaseStore for FarStore {
     fn capabilities(&self) -> Capabilities {
         self.world.store.capabilities()
+    }
+
+    fn show_as(&self, pool: &Pool, resource: &ResourceId, key: &str) -> Result<(), StoreError> {
+        self.world.store.show_as(pool, resource, key)
+    }
+
+    fn guard(&self, holder: &OpenSession, term: &Term) -> Option<Guard> {
+        self.world.store.guard(holder, term)
     }
 
     async fn checkup(&self) -> Result<Checkup, StoreError> {

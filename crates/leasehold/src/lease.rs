@@ -172,21 +172,31 @@ impl MemberName {
     /// The host's name, made to fit.
     #[must_use]
     pub fn of_host() -> Self {
-        Self(host_label(&host_name()).into())
+        Self(short_label(&host_name()).into())
     }
 }
 
 impl MemberId {
     /// Makes an id that no other process, start or session has: host name, nanoseconds, random suffix.
     ///
-    /// Long host names are cut to 40 characters, the rest folded into a short hash, so that ids stay below 80.
+    /// Long names are cut to 40 characters, the rest folded into a short hash, so that ids stay below 80.
     #[must_use]
     pub fn generate() -> Self {
+        Self::beginning_with(&host_name())
+    }
+
+    /// The same with a member's name in front, for those who look for it by that.
+    #[must_use]
+    pub fn generate_for(name: &MemberName) -> Self {
+        Self::beginning_with(name.as_str())
+    }
+
+    fn beginning_with(label: &str) -> Self {
         let mut suffix = [0_u8; 4];
         // Without a random source the nanosecond stamp still tells two starts on one host apart.
         let _ = getrandom::fill(&mut suffix);
         let suffix = u32::from_le_bytes(suffix);
-        Self(format!("{}-{}-{suffix:08x}", host_label(&host_name()), clock::unix_nanos()).into())
+        Self(format!("{}-{}-{suffix:08x}", short_label(label), clock::unix_nanos()).into())
     }
 }
 
@@ -200,12 +210,12 @@ pub fn host_name() -> String {
     name.filter(|name| !name.is_empty()).unwrap_or_else(|| "localhost".to_owned())
 }
 
-fn host_label(host: &str) -> String {
-    let clean: String = host.chars().map(|c| if is_plain(c) { c } else { '-' }).collect();
+fn short_label(name: &str) -> String {
+    let clean: String = name.chars().map(|c| if is_plain(c) { c } else { '-' }).collect();
     if clean.len() <= 40 {
         return clean;
     }
-    let hash = crate::plan::rendezvous::hash_id(host);
+    let hash = crate::plan::rendezvous::hash_id(name);
     format!("{}{:08x}", &clean[..40], hash as u32)
 }
 
@@ -308,9 +318,9 @@ mod tests {
         assert_ne!(one, MemberId::generate());
         assert!(MemberId::new(one.as_str()).is_ok());
         assert!(one.as_str().len() < 80);
-        let long = host_label(&"very-long-host-name".repeat(10));
+        let long = short_label(&"very-long-host-name".repeat(10));
         assert_eq!(long.len(), 48);
-        assert_ne!(long, host_label(&"very-long-host-namf".repeat(10)));
+        assert_ne!(long, short_label(&"very-long-host-namf".repeat(10)));
     }
 
     #[test]

@@ -6,8 +6,8 @@
 //!
 //! Read this crate from top to bottom, in the order in which data flows: the words ([`lease`]), time
 //! ([`clock`]), what is agreed upon ([`store`]), which resources there are ([`discover`]), what a reader knows
-//! of a pool ([`view`]), what should move ([`plan`]), taking part ([`participant`]), and the record of it all
-//! ([`ledger`]). [`fence`] is the check at the thing being written.
+//! of a pool ([`view`]), what should move ([`plan`]), taking part ([`participant`]), one seat for a leader
+//! ([`election`]), and the record of it all ([`ledger`]). [`fence`] is the check at the thing being written.
 //!
 //! # Features
 //! `sqlite` (default): the embedded store. `conformance`: the suite that every store must pass.
@@ -27,6 +27,8 @@ pub mod plan;
 
 pub mod participant;
 
+pub mod election;
+
 pub mod blocking;
 
 pub mod fence;
@@ -36,5 +38,6 @@ pub mod ledger;
 #[doc(hidden)]
 pub mod mistakes;
 
+pub use election::Election;
 pub use lease::{MemberId, MemberName, Pool, ResourceId, Term, Token};
 pub use participant::{Lease, Participant};

@@ -129,6 +129,7 @@ pub struct Participant {
     clock: Arc<dyn Clock>,
     generate: Arc<dyn Fn() -> MemberId + Send + Sync>,
     aborts: bool,
+    ready: watch::Sender<bool>,
 }
 
 impl fmt::Debug for Participant {
@@ -155,6 +156,7 @@ impl Participant {
             clock: Arc::new(SystemClock),
             generate: Arc::new(MemberId::generate),
             aborts: true,
+            ready: watch::Sender::new(true),
         }
     }
 
@@ -163,6 +165,14 @@ impl Participant {
     #[must_use]
     pub fn without_abort(mut self) -> Self {
         self.aborts = false;
+        self
+    }
+
+    /// Whether the member can work is said by this, and it can be said before it starts. One that is not ready is given
+    /// nothing, and hands off what it holds, if anybody can take it.
+    #[must_use]
+    pub fn ready_when(mut self, ready: watch::Sender<bool>) -> Self {
+        self.ready = ready;
         self
     }
 
@@ -259,7 +269,6 @@ impl Participant {
         let name = self.name.unwrap_or_else(MemberName::of_host);
         let (recorder, ledger) =
             Recorder::new(self.pool.clone(), name.clone(), Arc::clone(&self.clock), Arc::clone(&self.store));
-        let (ready, ready_seen) = watch::channel(true);
         let (leave, leave_seen) = watch::channel(false);
         let status = watch::Sender::new(Status::NOTHING);
         let status_seen = status.subscribe();
@@ -269,7 +278,7 @@ impl Participant {
                 name,
                 capacity: self.capacity,
                 labels: self.labels,
-                ready: ready_seen,
+                ready: self.ready.subscribe(),
                 generate: self.generate,
             },
             view: View::new(self.pool.clone()),
@@ -311,7 +320,7 @@ impl Participant {
             trouble: String::new(),
         };
         let task = tokio::spawn(member.run(leave_seen));
-        Ok(Running { leave, ready, status: status_seen, trust: trust_seen, task, ledger })
+        Ok(Running { leave, ready: self.ready, status: status_seen, trust: trust_seen, task, ledger })
     }
 }
 

@@ -43,6 +43,7 @@
 
 mod checkup;
 mod error;
+mod guard;
 mod open;
 mod record;
 mod server;
@@ -69,6 +70,7 @@ use futures_core::Stream;
 
 pub use checkup::{Checkup, Finding};
 pub use error::{StoreError, StoreErrorKind};
+pub use guard::Guard;
 pub use open::{Begin, Migrated, StoreUrl, StoreUrlError, migrate, open};
 pub use record::{
     Acquired, Answer, Capabilities, Changed, Cursor, Declared, EndSilent, Era, Freed, Grade, Hint,
@@ -93,6 +95,17 @@ pub type Hints = Pin<Box<dyn Stream<Item = Hint> + Send>>;
 pub trait LeaseStore: fmt::Debug + Send + Sync + 'static {
     /// What this store can do and how well it keeps its word.
     fn capabilities(&self) -> Capabilities;
+
+    /// Shows who holds a resource to programs of another make too, under this key, where they can look: etcd, from the
+    /// next call on. Elsewhere nothing is shown.
+    ///
+    /// # Errors
+    /// The key cannot be used for that.
+    fn show_as(&self, pool: &Pool, resource: &ResourceId, key: &str) -> Result<(), StoreError>;
+
+    /// What holds in this store's own server for as long as nobody was granted a newer term, for whoever writes to the
+    /// same server. `None` where a write cannot depend on it.
+    fn guard(&self, holder: &OpenSession, term: &Term) -> Option<Guard>;
 
     /// Looks at the store's real settings and says how well it keeps its word with them.
     async fn checkup(&self) -> Result<Checkup, StoreError>;

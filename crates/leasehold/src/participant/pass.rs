@@ -277,12 +277,13 @@ impl Member {
         };
         let mut ended = None;
         let mut notice = None;
+        let mut doubted = false;
         let mut listing_is_final = self.listing_is_final;
         let mut ready_is_final = self.ready_is_final;
         tokio::select! {
             biased;
             () = self.clock.sleep_until(until) => {}
-            _ = next_hint(hints) => {}
+            hint = next_hint(hints) => doubted = hint == Hint::Doubted,
             work = self.ended.1.recv() => ended = work,
             told = self.notices.1.recv() => notice = told,
             _ = leave.changed(), if !self.leaving => {}
@@ -292,6 +293,9 @@ impl Member {
         }
         self.listing_is_final = listing_is_final;
         self.ready_is_final = ready_is_final;
+        if let (true, Some(session)) = (doubted, &self.session) {
+            session.hurry();
+        }
         if let Some(ended) = ended {
             self.end_tenure(&ended);
         }

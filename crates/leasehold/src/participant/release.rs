@@ -192,7 +192,7 @@ impl Member {
             offer: None,
             reason: ended.told.unwrap_or(Reason::Voluntary),
         };
-        if ended.told.is_none() {
+        if matches!(ended.told, None | Some(Reason::Voluntary)) {
             self.rest(&ended.term.resource, tenure.granted_at);
         }
         let Some(session) = &self.session else { return };
@@ -213,7 +213,7 @@ impl Member {
         self.planned = None;
     }
 
-    /// Work that ended by itself is left to the others for a while, longer each time it ends quickly.
+    /// Work that ended by itself, or gave its lease up, is left to the others for a while, longer each time that happens quickly.
     fn rest(&mut self, resource: &ResourceId, granted_at: Moment) {
         let now = self.clock.now();
         self.resting.retain(|_, (until, _)| now.since(*until) < REST_FORGOTTEN);

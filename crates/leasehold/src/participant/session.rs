@@ -107,6 +107,11 @@ impl Session {
         &self.open.id
     }
 
+    /// As it was opened.
+    pub(crate) fn as_opened(&self) -> &OpenSession {
+        &self.open
+    }
+
     pub(crate) fn ttl(&self) -> Duration {
         self.open.ttl
     }

@@ -8,6 +8,8 @@ use crate::lease::Pool;
 pub const TTL_MIN: Duration = Duration::from_secs(1);
 /// The longest TTL.
 pub const TTL_MAX: Duration = Duration::from_secs(3600);
+/// The TTL of a leader's seat, unless another is given.
+const LEADER_TTL: Duration = Duration::from_secs(15);
 
 /// What happens to work while a heartbeat goes unconfirmed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,17 +57,23 @@ impl Settings {
     #[must_use]
     pub fn for_pool(pool: &Pool) -> Self {
         let ttl = match pool.as_str() {
-            "cameras" => 60,
-            "leader" => 15,
-            _ => 30,
+            "cameras" => Duration::from_secs(60),
+            "leader" => LEADER_TTL,
+            _ => Duration::from_secs(30),
         };
-        let mut settings = Self::with_ttl(Duration::from_secs(ttl));
+        let mut settings = Self::with_ttl(ttl);
         settings.on_uncertain = match pool.as_str() {
             "endpoints" => OnUncertain::Pause,
             "scenes" => OnUncertain::Continue(Duration::from_secs(4)),
             _ => OnUncertain::Continue(TTL_MAX),
         };
         settings
+    }
+
+    /// The defaults for an election.
+    #[must_use]
+    pub fn for_election() -> Self {
+        Self::with_ttl(LEADER_TTL)
     }
 
     /// The defaults that follow from a TTL.

@@ -14,6 +14,7 @@ use super::session::{Session, Standing};
 use crate::clock::{Clock, Moment};
 use crate::lease::{MemberId, Pool, ResourceId, Term, Token};
 use crate::ledger::{Event, Reason, Recorder};
+use crate::store::{Guard, LeaseStore};
 
 /// What a member does with a lease.
 pub(crate) type Work = Arc<dyn Fn(Lease) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
@@ -178,6 +179,18 @@ impl Lease {
             },
         }
         .unwrap_or(Reason::TtlExpiry)
+    }
+
+    /// Gives the lease up: the work is told to stop, and when it has, the resource is free for the others. This member
+    /// leaves it to them for a while.
+    pub fn give_up(&self) {
+        self.stop(Reason::Voluntary);
+    }
+
+    /// What a write to the store's own server can depend on, so that the server refuses it once the resource has gone to
+    /// another. `None` where that cannot be had.
+    pub fn guard(&self, store: &dyn LeaseStore) -> Option<Guard> {
+        store.guard(self.inner.session.as_opened(), &self.inner.term)
     }
 
     /// The end of trust as the session has it, for the ledger: dead or not, until then the term was trusted at most.

@@ -14,9 +14,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::{
-    Acquired, Answer, Capabilities, Changed, Checkup, Cursor, Declared, EndSilent, Freed, Hints, LeaseRecord,
-    LeaseStore, Listing, ListingId, Mark, MarkKind, Marked, OpenSession, Profile, Pulse, Reasserted,
-    Registry, Release, Released, Revoked, SessionRecord, Store, StoreError, Thawed, Version, Wanted,
+    Acquired, Answer, Capabilities, Changed, Checkup, Cursor, Declared, EndSilent, Freed, Guard, Hints,
+    LeaseRecord, LeaseStore, Listing, ListingId, Mark, MarkKind, Marked, OpenSession, Profile, Pulse,
+    Reasserted, Registry, Release, Released, Revoked, SessionRecord, Store, StoreError, Thawed, Version,
+    Wanted,
 };
 use crate::lease::{BeatNumber, MemberId, Nonce, Pool, ResourceId, Term};
 use crate::ledger::Entry;
@@ -110,6 +111,14 @@ around! {
     LeaseStore {
         fn capabilities(&self) -> Capabilities {
             self.store.capabilities()
+        }
+
+        fn show_as(&self, pool: &Pool, resource: &ResourceId, key: &str) -> Result<(), StoreError> {
+            self.store.show_as(pool, resource, key)
+        }
+
+        fn guard(&self, holder: &OpenSession, term: &Term) -> Option<Guard> {
+            self.store.guard(holder, term)
         }
 
         fn changes(&self, pool: &Pool) -> Hints {

@@ -46,17 +46,19 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use tokio::sync::watch as watch_channel;
+
 use self::keys::Key;
-use self::mirror::{Campaign, Mirrors, Natives};
-use self::record::{LeaseValue, SessionValue, decode, unreadable};
+use self::mirror::{Campaign, Mirrors, Native, Natives};
+use self::record::{LeaseValue, SessionValue, decode, encode, millis, unreadable};
 use self::transact::Engine;
 use self::watch::{Listeners, Watched};
 use super::{
-    Acquired, Answer, Capabilities, Changed, Checkup, Cursor, EndSilent, Freed, Grade, Hints, LeaseRecord,
-    LeaseStore, OpenSession, Profile, Pulse, Reasserted, Release, Released, Revoked, SessionRecord,
-    StoreError, Thawed, Wanted,
+    Acquired, Answer, Capabilities, Changed, Checkup, Cursor, EndSilent, Freed, Grade, Guard, Hints,
+    LeaseRecord, LeaseStore, OpenSession, Profile, Pulse, Reasserted, Release, Released, Revoked,
+    SessionRecord, StoreError, Thawed, Wanted,
 };
-use crate::lease::{BeatNumber, MemberId, Nonce, Pool, Term};
+use crate::lease::{BeatNumber, MemberId, Nonce, Pool, ResourceId, Term};
 
 /// The most items one call may carry: their leases and the sessions of those who hold them fit into one transaction.
 const ITEMS_MAX: usize = 60;
@@ -67,7 +69,7 @@ const CALL: Duration = Duration::from_secs(3);
 #[derive(Debug)]
 pub struct EtcdStore {
     engine: Arc<Engine>,
-    mirrors: Mirrors,
+    mirrors: watch_channel::Sender<Arc<Mirrors>>,
     natives: Natives,
     listeners: Arc<Listeners>,
     runtime: tokio::runtime::Handle,
@@ -104,17 +106,17 @@ impl EtcdStore {
         known
     }
 
-    fn campaign(&self, lease: Option<i64>) -> Campaign<'_> {
-        Campaign { mirrors: &self.mirrors, lease }
+    fn campaign(&self, native: Option<Native>) -> Campaign {
+        Campaign { mirrors: self.mirrors.borrow().clone(), native }
     }
 
-    /// An etcd lease for the leader keys that an acquisition may take; and whether it is new.
-    async fn native_for(
-        &self,
-        session: &MemberId,
-        wanted: &[Wanted],
-    ) -> Result<Option<(i64, bool)>, StoreError> {
-        if !wanted.iter().any(|wanted| self.mirrors.concern(&wanted.resource)) {
+    fn is_mirrored(&self, resource: &ResourceId) -> bool {
+        self.mirrors.borrow().concern(resource)
+    }
+
+    /// An etcd lease for the leader keys that an acquisition may take.
+    async fn native_for(&self, session: &MemberId, wanted: &[Wanted]) -> Result<Option<Native>, StoreError> {
+        if !wanted.iter().any(|wanted| self.is_mirrored(&wanted.resource)) {
             return Ok(None);
         }
         let known = self.of_session(session);
@@ -131,19 +133,21 @@ impl EtcdStore {
         wanted: &[Wanted],
     ) -> Result<Answer<Vec<Acquired>>, StoreError> {
         let native = self.native_for(session, wanted).await?;
-        let campaign = self.campaign(native.map(|(lease, _)| lease));
+        let campaign = self.campaign(native);
         let known = self.of_session(session);
         let decide = |step: &mut era::Step<'_>| leases::acquire(step, &campaign, session, pulse, wanted);
         let answer = self.engine.transact(&known, decide).await?;
         let won = match &answer {
             Answer::Done(outcomes) => outcomes.iter().any(
-                |outcome| matches!(outcome, Acquired::Granted(term) if self.mirrors.concern(&term.resource)),
+                |outcome| matches!(outcome, Acquired::Granted(term) if self.is_mirrored(&term.resource)),
             ),
             _ => false,
         };
-        if native.is_some_and(|(_, new)| new) && !won {
+        match native {
+            Some(native) if won => self.natives.carries_keys(session, native),
             // A lost campaign leaves no lease behind.
-            self.natives.end(&self.engine.client, session).await;
+            Some(Native { carries_keys: false, .. }) => self.natives.end(&self.engine.client, session).await,
+            _ => {}
         }
         Ok(answer)
     }
@@ -155,7 +159,7 @@ impl EtcdStore {
         terms: &[Release],
     ) -> Result<Answer<Vec<Released>>, StoreError> {
         let campaign = self.campaign(None);
-        let mirrored = terms.iter().any(|release| self.mirrors.concern(&release.term.resource));
+        let mirrored = terms.iter().any(|release| self.is_mirrored(&release.term.resource));
         let known = self.of_session(session);
         let decide = |step: &mut era::Step<'_>| {
             let answer = leases::release(step, &campaign, session, pulse, terms)?;
@@ -186,6 +190,19 @@ impl LeaseStore for EtcdStore {
         Capabilities { batch_max: ITEMS_MAX, pushes_changes: true, grade: self.grade }
     }
 
+    fn show_as(&self, pool: &Pool, resource: &ResourceId, key: &str) -> Result<(), StoreError> {
+        let mut mirrors = Mirrors::clone(&self.mirrors.borrow());
+        mirrors.add(pool, resource, key, &self.engine.keys)?;
+        self.mirrors.send_replace(Arc::new(mirrors));
+        Ok(())
+    }
+
+    fn guard(&self, holder: &OpenSession, term: &Term) -> Option<Guard> {
+        let key = self.engine.keys.lease(&holder.pool, &term.resource);
+        let value = encode(&LeaseValue::granted(&holder.id, millis(holder.ttl), term.token)).ok()?;
+        Some(Guard::Etcd { key, value })
+    }
+
     async fn checkup(&self) -> Result<Checkup, StoreError> {
         // It asks every endpoint in turn.
         let looking = checkup::look_over(&self.engine.client);
@@ -202,10 +219,15 @@ impl LeaseStore for EtcdStore {
 
     async fn beat(&self, session: &MemberId, pulse: Pulse) -> Result<Answer<Vec<Term>>, StoreError> {
         self.within(async {
-            let lease = self.natives.refresh(&self.engine.client, session).await;
-            let campaign = self.campaign(lease);
+            let native = self.natives.refresh(&self.engine.client, session).await;
+            let campaign = self.campaign(native);
             let known = self.of_session(session);
-            self.engine.transact(&known, |step| sessions::beat(step, &campaign, session, pulse)).await
+            let beat = self.engine.transact(&known, |step| sessions::beat(step, &campaign, session, pulse));
+            let answer = beat.await?;
+            if let (Some(native), Answer::Done(_)) = (native, &answer) {
+                self.natives.carries_keys(session, native);
+            }
+            Ok(answer)
         })
         .await
     }
@@ -324,7 +346,7 @@ impl LeaseStore for EtcdStore {
 
     fn changes(&self, pool: &Pool) -> Hints {
         self.listeners.listen(pool, || {
-            let watched = Watched { keys: self.engine.keys.clone(), mirrors: self.mirrors.clone() };
+            let watched = Watched { keys: self.engine.keys.clone(), mirrors: self.mirrors.subscribe() };
             let (engine, listeners) = (Arc::clone(&self.engine), Arc::clone(&self.listeners));
             self.runtime.spawn(watch::serve(engine, watched, listeners)).abort_handle()
         })

@@ -15,12 +15,12 @@ use tokio::sync::broadcast;
 use self::registry::RegistryState;
 use self::state::LeaseState;
 use super::{
-    Acquired, Answer, Capabilities, Changed, Checkup, Cursor, EndSilent, Finding, Freed, Grade, Hint, Hints,
-    LeaseRecord, LeaseStore, OpenSession, Profile, Pulse, Reasserted, Release, Released, Revoked,
+    Acquired, Answer, Capabilities, Changed, Checkup, Cursor, EndSilent, Finding, Freed, Grade, Guard, Hint,
+    Hints, LeaseRecord, LeaseStore, OpenSession, Profile, Pulse, Reasserted, Release, Released, Revoked,
     SessionRecord, StoreError, Thawed, Wanted,
 };
 use crate::clock::{self, Clock, SystemClock};
-use crate::lease::{BeatNumber, MemberId, Nonce, Pool, Term};
+use crate::lease::{BeatNumber, MemberId, Nonce, Pool, ResourceId, Term};
 
 /// A store in memory; clones share it.
 #[derive(Debug, Clone)]
@@ -119,6 +119,14 @@ impl MemoryStore {
 impl LeaseStore for MemoryStore {
     fn capabilities(&self) -> Capabilities {
         Capabilities { batch_max: 1024, pushes_changes: true, grade: Grade::Volatile }
+    }
+
+    fn show_as(&self, _: &Pool, _: &ResourceId, _: &str) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn guard(&self, _: &OpenSession, _: &Term) -> Option<Guard> {
+        None
     }
 
     async fn checkup(&self) -> Result<Checkup, StoreError> {

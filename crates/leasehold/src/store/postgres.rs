@@ -43,11 +43,11 @@ use self::lanes::Lanes;
 use self::listen::Ears;
 use self::seen::Seen;
 use super::{
-    Acquired, Answer, Begin, Capabilities, Changed, Checkup, Cursor, EndSilent, Freed, Grade, Hints,
+    Acquired, Answer, Begin, Capabilities, Changed, Checkup, Cursor, EndSilent, Freed, Grade, Guard, Hints,
     LeaseRecord, LeaseStore, Migrated, OpenSession, Profile, Pulse, Reasserted, Release, Released, Revoked,
     ServerUrl, SessionRecord, StoreError, Thawed, Wanted,
 };
-use crate::lease::{BeatNumber, MemberId, Nonce, Pool, Term};
+use crate::lease::{BeatNumber, MemberId, Nonce, Pool, ResourceId, Term};
 
 /// The most items one call may carry: the locks of a batch are not held for longer than that takes.
 const ITEMS_MAX: usize = 128;
@@ -128,6 +128,14 @@ impl Shared {
 impl LeaseStore for PostgresStore {
     fn capabilities(&self) -> Capabilities {
         Capabilities { batch_max: ITEMS_MAX, pushes_changes: self.shared.ears.pushes(), grade: self.grade }
+    }
+
+    fn show_as(&self, _: &Pool, _: &ResourceId, _: &str) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn guard(&self, holder: &OpenSession, term: &Term) -> Option<Guard> {
+        Some(Guard::of_row("leasehold.leases", " FOR SHARE", holder, term))
     }
 
     async fn checkup(&self) -> Result<Checkup, StoreError> {

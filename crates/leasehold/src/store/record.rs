@@ -251,6 +251,9 @@ pub struct Changed<T> {
 pub enum Hint {
     /// Read again.
     Changed,
+    /// Somebody who is no member touched what shows who holds what: read again, and whoever holds something gives a
+    /// sign of life now, by whose answer it learns what became of it.
+    Doubted,
 }
 
 /// How well a store keeps its word.

@@ -47,12 +47,12 @@ use self::args::{Args, millis, of_profile, of_session, of_term};
 use self::call::{Kind, Shared};
 use self::reply::{Fields, Reply};
 use super::{
-    Acquired, Answer, Begin, Capabilities, Changed, Checkup, Cursor, EndSilent, Freed, Grade, Hints,
+    Acquired, Answer, Begin, Capabilities, Changed, Checkup, Cursor, EndSilent, Freed, Grade, Guard, Hints,
     LeaseRecord, LeaseStore, Migrated, OpenSession, Profile, Pulse, Reasserted, Release, Released, Revoked,
     ServerUrl, SessionRecord, StoreError, Thawed, Wanted,
 };
 use crate::clock;
-use crate::lease::{BeatNumber, MemberId, Nonce, Pool, TOKEN_MAX, Term};
+use crate::lease::{BeatNumber, MemberId, Nonce, Pool, ResourceId, TOKEN_MAX, Term};
 
 /// The longest that one call takes, whatever the server does.
 const CALL_MAX: Duration = Duration::from_secs(3);
@@ -137,6 +137,14 @@ fn within_limit(items: usize) -> Result<(), StoreError> {
 impl LeaseStore for RedisStore {
     fn capabilities(&self) -> Capabilities {
         Capabilities { batch_max: ITEMS_MAX, pushes_changes: true, grade: self.grade }
+    }
+
+    fn show_as(&self, _: &Pool, _: &ResourceId, _: &str) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn guard(&self, _: &OpenSession, _: &Term) -> Option<Guard> {
+        None
     }
 
     async fn checkup(&self) -> Result<Checkup, StoreError> {

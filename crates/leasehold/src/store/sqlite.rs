@@ -47,11 +47,11 @@ use self::transaction::Transaction;
 use self::watch::Watch;
 use self::writer::{Class, Work, Writer};
 use super::{
-    Acquired, Answer, Capabilities, Changed, Checkup, Cursor, EndSilent, Freed, Grade, Hints, LeaseRecord,
-    LeaseStore, OpenSession, Profile, Pulse, Reasserted, Release, Released, Revoked, SessionRecord,
-    StoreError, Thawed, Wanted,
+    Acquired, Answer, Capabilities, Changed, Checkup, Cursor, EndSilent, Freed, Grade, Guard, Hints,
+    LeaseRecord, LeaseStore, OpenSession, Profile, Pulse, Reasserted, Release, Released, Revoked,
+    SessionRecord, StoreError, Thawed, Wanted,
 };
-use crate::lease::{BeatNumber, MemberId, Nonce, Pool, Term};
+use crate::lease::{BeatNumber, MemberId, Nonce, Pool, ResourceId, Term};
 
 /// The most items one call may carry: the file's lock is not held for longer than that takes.
 const ITEMS_MAX: usize = 256;
@@ -201,6 +201,14 @@ fn within_limit(items: usize) -> Result<(), StoreError> {
 impl LeaseStore for SqliteStore {
     fn capabilities(&self) -> Capabilities {
         Capabilities { batch_max: ITEMS_MAX, pushes_changes: true, grade: Grade::DurableOnOneNode }
+    }
+
+    fn show_as(&self, _: &Pool, _: &ResourceId, _: &str) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn guard(&self, holder: &OpenSession, term: &Term) -> Option<Guard> {
+        Some(Guard::of_row("leases", "", holder, term))
     }
 
     async fn checkup(&self) -> Result<Checkup, StoreError> {

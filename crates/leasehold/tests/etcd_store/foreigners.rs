@@ -1,10 +1,14 @@
 //! Elections that programs of another make take part in, here in the person of `etcdctl`.
 
+use std::time::Duration;
+
+use leasehold::Election;
+use leasehold::election::Key;
 use leasehold::store::conformance::Member;
-use leasehold::store::{Acquired, Answer, Released};
+use leasehold::store::{Acquired, Answer, Guard, Released};
 use leasehold_testkit::Etcd;
 
-use super::support::live;
+use super::support::{live, open};
 
 const LEADER: &str = "/ccm/scheduler/leader";
 
@@ -82,6 +86,55 @@ async fn a_lease_that_etcd_ends_early_does_not_end_what_the_record_says() {
         (one.id().as_str(), 1),
         "and is shown again"
     );
+}
+
+// proves C35
+#[tokio::test]
+async fn who_deletes_the_leader_key_wants_another_leader() {
+    let server = Etcd::start();
+    let store = live(&address(&server, "deleted")).await;
+    let mut one = Member::join(&store, "one").await;
+    let mut two = Member::join(&store, "two").await;
+    let held = one.take("scheduler").await;
+    let _ = server.ctl(&["del", LEADER]);
+    assert_eq!(two.ask("scheduler").await, Acquired::Held { by: one.id().clone(), token: held.token });
+    assert_eq!(one.beat().await, Answer::Done(vec![held.clone()]), "the holder is told to let go");
+    assert_eq!(leader(&server), "", "and shows nothing any more");
+    assert_eq!(two.ask("scheduler").await, Acquired::Held { by: one.id().clone(), token: held.token });
+    assert_eq!(one.give_back(&held).await, Released::Freed);
+    assert_eq!(two.take("scheduler").await.token.0, held.token.0 + 1);
+    assert_eq!(leader(&server), two.id().as_str());
+}
+
+/// Puts a value if the guard holds, as any client can. Says whether it did.
+fn put_under(server: &Etcd, guard: &Guard, key: &str) -> bool {
+    let Guard::Etcd { key: compared, value } = guard else { panic!("{guard:?} is for another store") };
+    let (compared, value) = (String::from_utf8_lossy(compared), String::from_utf8_lossy(value));
+    let txn = format!("value({compared:?}) = {value:?}\n\nput {key} written\n\n\n");
+    let output = server.try_ctl(&["txn"], &txn);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{said} {}", String::from_utf8_lossy(&output.stderr));
+    said.starts_with("SUCCESS")
+}
+
+// proves C39
+#[tokio::test]
+async fn a_guard_in_a_transaction_refuses_who_leads_no_more() {
+    let server = Etcd::start();
+    let store = live(&server.url("guarded")).await;
+    let key = Key::new(LEADER).expect("a good key");
+    let election = |store| Election::new(store, key.clone()).ttl(Duration::from_secs(2));
+    let one = election(store).name("one").expect("a good name").start().await.expect("one can start");
+    let first = one.campaign().await;
+    let old = first.guard().expect("etcd has guards");
+    assert!(put_under(&server, &old, "/work/1"));
+    drop(first);
+    let other = open(&server.url("guarded")).await;
+    let two = election(other).name("two").expect("a good name").start().await.expect("two can start");
+    let second = two.campaign().await;
+    assert!(!put_under(&server, &old, "/work/2"), "the guard of a leader that is no more");
+    assert!(put_under(&server, &second.guard().expect("etcd has guards"), "/work/2"));
+    assert_eq!(leader(&server), second.lease().member().as_str());
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use tonic::transport::{Certificate, ClientTlsConfig, Identity};
 
 use super::client::Login;
+use super::keys::Keys;
 use super::mirror::Mirrors;
 use crate::store::{Host, ServerUrl, StoreError};
 
@@ -30,7 +31,7 @@ impl Address {
             return Err(StoreError::misconfigured("etcd needs a host, as in etcd://localhost:2379"));
         }
         let prefix = prefix(url.path())?;
-        let mirrors = Mirrors::parse(url.option("mirror").unwrap_or_default(), &prefix)?;
+        let mirrors = Mirrors::parse(url.option("mirror").unwrap_or_default(), &Keys::new(&prefix))?;
         let (hosts, shows_certificate) = (url.hosts().to_vec(), url.option("cert").is_some());
         Ok(Self { hosts, tls: tls(url)?, shows_certificate, login: login(url)?, prefix, mirrors })
     }

@@ -13,7 +13,7 @@ use crate::store::{
 
 pub(super) fn acquire(
     step: &mut Step<'_>,
-    campaign: &Campaign<'_>,
+    campaign: &Campaign,
     id: &MemberId,
     pulse: Pulse,
     wanted: &[Wanted],
@@ -49,7 +49,7 @@ fn need_holders(step: &mut Step<'_>, pool: &Pool, leases: &[Key]) -> Result<(), 
 
 fn grant(
     step: &mut Step<'_>,
-    campaign: &Campaign<'_>,
+    campaign: &Campaign,
     id: &MemberId,
     own: &Own,
     wanted: &Wanted,
@@ -75,12 +75,8 @@ fn grant(
         return Ok(Acquired::Held { by: foreigner, token });
     }
     let token = Token(highest + 1);
-    let ttl_ms = own.value.ttl_ms;
     step.draft.compare(key);
-    step.draft.put(
-        key.clone(),
-        &LeaseValue { token, holder: Some(id.clone()), ttl_ms, revoked: false, offer: None },
-    )?;
+    step.draft.put(key.clone(), &LeaseValue::granted(id, own.value.ttl_ms, token))?;
     Ok(Acquired::Granted(Term { resource: wanted.resource.clone(), token }))
 }
 
@@ -91,7 +87,7 @@ fn has_tombstone(step: &mut Step<'_>, pool: &Pool, id: &MemberId) -> Result<bool
 
 pub(super) fn release(
     step: &mut Step<'_>,
-    campaign: &Campaign<'_>,
+    campaign: &Campaign,
     id: &MemberId,
     pulse: Pulse,
     terms: &[Release],
@@ -162,7 +158,7 @@ fn forget_revocation(step: &mut Step<'_>, pool: &Pool, holder: &MemberId, term: 
 
 pub(super) fn free_revoked(
     step: &mut Step<'_>,
-    campaign: &Campaign<'_>,
+    campaign: &Campaign,
     pool: &Pool,
     term: &Term,
     era: Nonce,
@@ -184,7 +180,7 @@ pub(super) fn free_revoked(
 
 pub(super) fn free_orphan(
     step: &mut Step<'_>,
-    campaign: &Campaign<'_>,
+    campaign: &Campaign,
     pool: &Pool,
     holder: &MemberId,
     term: &Term,

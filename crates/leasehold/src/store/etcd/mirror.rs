@@ -3,9 +3,13 @@
 //! A mirrored resource is granted only together with its leader key, which must be absent or a member's of ours, and lies on
 //! an etcd lease of the session's TTL. The record is the truth among members. Between members and foreigners the
 //! leader key is, so exclusion there is as good as etcd's own clock.
+//!
+//! A leader key may vanish in two ways. Where etcd ended the lease under it, the holder does not care and puts it back.
+//! Where the lease lives, somebody deleted the key and wants another leader: the term is told as revoked, and nobody has a new one
+//! before its holder has let go.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tonic::Response;
@@ -13,7 +17,7 @@ use tonic::Response;
 use super::client::Client;
 use super::draft::Stop;
 use super::era::Step;
-use super::keys::Key;
+use super::keys::{Key, Keys};
 use super::proto::lease_client::LeaseClient;
 use super::proto::{LeaseGrantRequest, LeaseKeepAliveRequest, LeaseRevokeRequest};
 use super::record::LeaseValue;
@@ -27,8 +31,8 @@ pub(super) struct Mirrors(BTreeMap<(Pool, ResourceId), Key>);
 
 impl Mirrors {
     /// Takes `POOL/RESOURCE=KEY` with `;` between them.
-    pub(super) fn parse(text: &str, prefix: &str) -> Result<Self, StoreError> {
-        let mut mirrors = BTreeMap::new();
+    pub(super) fn parse(text: &str, keys: &Keys) -> Result<Self, StoreError> {
+        let mut mirrors = Self::default();
         for mirror in text.split(';').filter(|mirror| !mirror.is_empty()) {
             let wrong = || {
                 StoreError::misconfigured(format!(
@@ -39,18 +43,34 @@ impl Mirrors {
             let (pool, resource) = place.split_once('/').ok_or_else(wrong)?;
             let pool: Pool = pool.parse().map_err(|error| wrong().caused_by(error))?;
             let resource: ResourceId = resource.parse().map_err(|error| wrong().caused_by(error))?;
-            let key = key.as_bytes().to_vec();
-            if key.is_empty() || key.starts_with(format!("{prefix}/").as_bytes()) {
-                return Err(StoreError::misconfigured(format!(
-                    "mirror={mirror:?} needs a key outside of the store's own prefix {prefix}/"
-                )));
-            }
-            if mirrors.values().any(|other| *other == key) || mirrors.insert((pool, resource), key).is_some()
-            {
-                return Err(StoreError::misconfigured(format!("mirror={mirror:?} names something twice")));
-            }
+            mirrors.add(&pool, &resource, key, keys)?;
         }
-        Ok(Self(mirrors))
+        Ok(mirrors)
+    }
+
+    /// Gives a resource a leader key. The same again changes nothing.
+    pub(super) fn add(
+        &mut self,
+        pool: &Pool,
+        resource: &ResourceId,
+        key: &str,
+        keys: &Keys,
+    ) -> Result<(), StoreError> {
+        if key.is_empty() || key.as_bytes().starts_with(&keys.all()) {
+            return Err(StoreError::misconfigured(format!(
+                "the leader key {key:?} lies within the store's own prefix {}; use another key, or another prefix",
+                String::from_utf8_lossy(&keys.all())
+            )));
+        }
+        let place = (pool.clone(), resource.clone());
+        let shared = self.0.iter().any(|(other, shown)| *shown == key.as_bytes() && *other != place);
+        if shared || self.0.get(&place).is_some_and(|shown| *shown != key.as_bytes()) {
+            return Err(StoreError::misconfigured(format!(
+                "the leader key {key:?} and {pool}/{resource} belong together and to nothing else; name each once"
+            )));
+        }
+        self.0.insert(place, key.as_bytes().to_vec());
+        Ok(())
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Pool, &ResourceId, &Key)> {
@@ -65,12 +85,12 @@ impl Mirrors {
 
 /// The mirrors, and the etcd lease that a session's leader keys lie on.
 #[derive(Debug)]
-pub(super) struct Campaign<'a> {
-    pub(super) mirrors: &'a Mirrors,
-    pub(super) lease: Option<i64>,
+pub(super) struct Campaign {
+    pub(super) mirrors: Arc<Mirrors>,
+    pub(super) native: Option<Native>,
 }
 
-impl Campaign<'_> {
+impl Campaign {
     pub(super) fn key(&self, pool: &Pool, resource: &ResourceId) -> Option<Key> {
         if self.mirrors.0.is_empty() {
             return None;
@@ -82,14 +102,14 @@ impl Campaign<'_> {
 /// Takes the leader key along with a grant. Answers the foreigner who has it, if one does.
 pub(super) fn take(
     step: &mut Step<'_>,
-    campaign: &Campaign<'_>,
+    campaign: &Campaign,
     id: &MemberId,
     pool: &Pool,
     resource: &ResourceId,
 ) -> Result<Option<MemberId>, Stop> {
     let Some(key) = campaign.key(pool, resource) else { return Ok(None) };
-    let lease = campaign
-        .lease
+    let native = campaign
+        .native
         .ok_or_else(|| StoreError::unavailable("there is no etcd lease for the leader key; try again"))?;
     if let Some(value) = step.draft.bytes(&key)?
         && !is_ours(step, &value)?
@@ -97,7 +117,7 @@ pub(super) fn take(
         return Ok(Some(foreigner(&value)));
     }
     step.draft.compare(&key);
-    step.draft.put_on_lease(key, id.as_str().as_bytes(), lease);
+    step.draft.put_on_lease(key, id.as_str().as_bytes(), native.lease);
     Ok(None)
 }
 
@@ -122,7 +142,7 @@ fn foreigner(value: &[u8]) -> MemberId {
 /// Takes the leader key away with its term.
 pub(super) fn give_back(
     step: &mut Step<'_>,
-    campaign: &Campaign<'_>,
+    campaign: &Campaign,
     holder: &MemberId,
     pool: &Pool,
     resource: &ResourceId,
@@ -136,15 +156,15 @@ pub(super) fn give_back(
     Ok(())
 }
 
-/// Puts leader keys back that have vanished while the record says that the session holds their resources. A foreigner
-/// who was faster has the election: the term is told as revoked.
+/// Puts leader keys back that etcd took away while the record says that the session holds their resources. Where somebody
+/// else did, or a foreigner was faster, the term is told as revoked.
 pub(super) fn refresh(
     step: &mut Step<'_>,
-    campaign: &Campaign<'_>,
+    campaign: &Campaign,
     id: &MemberId,
     own: &mut Own,
 ) -> Result<(), Stop> {
-    let Some(lease) = campaign.lease else { return Ok(()) };
+    let Some(native) = campaign.native else { return Ok(()) };
     let mirrors: Vec<(Key, Key, &ResourceId)> = (campaign.mirrors.iter())
         .filter(|(pool, ..)| **pool == own.pool)
         .map(|(pool, resource, key)| (step.keys.lease(pool, resource), key.clone(), resource))
@@ -160,27 +180,42 @@ pub(super) fn refresh(
             Some(value) if *value == *id.as_str().as_bytes() => {}
             Some(value) if !is_ours(step, &value)? => {
                 tracing::warn!(%resource, by = %foreigner(&value), "a foreigner has the leader key; the term ends");
-                let term = Term { resource: resource.clone(), token: held.token };
-                step.draft.compare(&record);
-                step.draft.put(record, &LeaseValue { revoked: true, ..held })?;
-                own.value.revoked.push(term);
-                own.value.revoked.sort_unstable();
-                keep(step, id, own)?;
+                revoke(step, id, own, record, held, resource)?;
+            }
+            None if native.carries_keys => {
+                tracing::warn!(%resource, "somebody deleted the leader key; the term ends");
+                revoke(step, id, own, record, held, resource)?;
             }
             _ => {
                 step.draft.compare(&record);
                 step.draft.compare(&key);
-                step.draft.put_on_lease(key, id.as_str().as_bytes(), lease);
+                step.draft.put_on_lease(key, id.as_str().as_bytes(), native.lease);
             }
         }
     }
     Ok(())
 }
 
+fn revoke(
+    step: &mut Step<'_>,
+    id: &MemberId,
+    own: &mut Own,
+    record: Key,
+    held: LeaseValue,
+    resource: &ResourceId,
+) -> Result<(), Stop> {
+    let term = Term { resource: resource.clone(), token: held.token };
+    step.draft.compare(&record);
+    step.draft.put(record, &LeaseValue { revoked: true, ..held })?;
+    own.value.revoked.push(term);
+    own.value.revoked.sort_unstable();
+    keep(step, id, own)
+}
+
 /// Whether the session holds any mirrored resource.
 pub(super) fn holds_any(
     step: &mut Step<'_>,
-    campaign: &Campaign<'_>,
+    campaign: &Campaign,
     id: &MemberId,
     pool: &Pool,
 ) -> Result<bool, Stop> {
@@ -200,15 +235,18 @@ pub(super) fn holds_any(
 #[derive(Debug, Default)]
 pub(super) struct Natives(Mutex<HashMap<MemberId, Native>>);
 
-#[derive(Debug, Clone)]
-struct Native {
-    lease: i64,
+/// An etcd lease.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Native {
+    pub(super) lease: i64,
     ttl: Duration,
+    /// Whether every leader key of the session was seen or put on it: one that is missing was then deleted.
+    pub(super) carries_keys: bool,
 }
 
 impl Natives {
     fn find(&self, session: &MemberId) -> Option<Native> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(session).cloned()
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(session).copied()
     }
 
     fn keep(&self, session: &MemberId, native: Option<Native>) {
@@ -219,29 +257,36 @@ impl Natives {
         };
     }
 
-    /// The session's etcd lease, a new one if it has none that lives; and whether it is new.
+    /// etcd has confirmed that the session's leader keys lie on this lease.
+    pub(super) fn carries_keys(&self, session: &MemberId, native: Native) {
+        if !native.carries_keys && self.find(session).is_some_and(|known| known.lease == native.lease) {
+            self.keep(session, Some(Native { carries_keys: true, ..native }));
+        }
+    }
+
+    /// The session's etcd lease, a new one if it has none that lives.
     pub(super) async fn lease_for(
         &self,
         client: &Client,
         session: &MemberId,
         ttl: Duration,
-    ) -> Result<(i64, bool), StoreError> {
+    ) -> Result<Native, StoreError> {
         if let Some(native) = self.find(session)
             && keep_alive(client, native.lease).await?
         {
-            return Ok((native.lease, false));
+            return Ok(native);
         }
-        let lease = grant(client, ttl).await?;
-        self.keep(session, Some(Native { lease, ttl }));
-        Ok((lease, true))
+        let native = Native { lease: grant(client, ttl).await?, ttl, carries_keys: false };
+        self.keep(session, Some(native));
+        Ok(native)
     }
 
     /// Keeps the session's etcd lease alive, if it has one; a lease that etcd has ended is replaced. What etcd does to its
     /// own leases does not concern the session, so nothing here fails.
-    pub(super) async fn refresh(&self, client: &Client, session: &MemberId) -> Option<i64> {
+    pub(super) async fn refresh(&self, client: &Client, session: &MemberId) -> Option<Native> {
         let native = self.find(session)?;
         match self.lease_for(client, session, native.ttl).await {
-            Ok((lease, _)) => Some(lease),
+            Ok(native) => Some(native),
             Err(error) => {
                 tracing::debug!(%error, "the etcd lease of the leader keys was not kept alive");
                 None

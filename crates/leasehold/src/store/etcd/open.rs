@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tonic::Request;
 use tonic::transport::{ClientTlsConfig, Endpoint};
 
@@ -70,7 +71,7 @@ async fn open(address: &Address) -> Result<EtcdStore, StoreError> {
     let grade = grade_of(&engine.client).await?;
     Ok(EtcdStore {
         engine: Arc::new(engine),
-        mirrors: address.mirrors.clone(),
+        mirrors: watch::Sender::new(Arc::new(address.mirrors.clone())),
         natives: Natives::default(),
         listeners: Arc::new(Listeners::default()),
         runtime: tokio::runtime::Handle::current(),

@@ -87,6 +87,11 @@ pub(super) struct LeaseValue {
 }
 
 impl LeaseValue {
+    /// As it is from a grant until anything about it changes.
+    pub(super) fn granted(holder: &MemberId, ttl_ms: u64, token: Token) -> Self {
+        Self { token, holder: Some(holder.clone()), ttl_ms, revoked: false, offer: None }
+    }
+
     /// The same with nobody in it.
     pub(super) fn free(self, offer: Option<Offer>) -> Self {
         Self { holder: None, revoked: false, offer, ..self }

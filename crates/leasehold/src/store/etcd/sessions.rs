@@ -84,7 +84,7 @@ pub(super) fn open(step: &mut Step<'_>, open: &OpenSession) -> Result<Answer<Non
 
 pub(super) fn beat(
     step: &mut Step<'_>,
-    campaign: &Campaign<'_>,
+    campaign: &Campaign,
     id: &MemberId,
     pulse: Pulse,
 ) -> Result<Answer<Vec<Term>>, Stop> {

@@ -30,13 +30,20 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// How long an endpoint may take to begin a watch.
 const BEGIN: Duration = Duration::from_secs(3);
 
+/// How often a pool was told something.
+#[derive(Debug, Default, Clone, Copy)]
+struct Told {
+    hints: u64,
+    doubts: u64,
+}
+
 /// Who listens to which pool.
 #[derive(Debug, Default)]
 pub(super) struct Listeners(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    pools: HashMap<Pool, watch::Sender<u64>>,
+    pools: HashMap<Pool, watch::Sender<Told>>,
     watching: Option<tokio::task::AbortHandle>,
     closed: bool,
 }
@@ -46,10 +53,11 @@ impl Listeners {
     pub(super) fn listen(&self, pool: &Pool, begin: impl FnOnce() -> tokio::task::AbortHandle) -> Hints {
         let mut state = self.lock();
         if state.closed {
-            return Box::pin(PoolHints::of(watch::channel(0).1));
+            return Box::pin(PoolHints::of(watch::channel(Told::default()).1));
         }
         state.pools.retain(|_, hints| hints.receiver_count() > 0);
-        let hints = state.pools.entry(pool.clone()).or_insert_with(|| watch::channel(0).0).subscribe();
+        let hints =
+            state.pools.entry(pool.clone()).or_insert_with(|| watch::channel(Told::default()).0).subscribe();
         if state.watching.as_ref().is_none_or(tokio::task::AbortHandle::is_finished) {
             state.watching = Some(begin());
         }
@@ -58,13 +66,19 @@ impl Listeners {
 
     fn tell(&self, pool: &str) {
         if let Some(hints) = self.lock().pools.get(pool) {
-            hints.send_modify(|count| *count += 1);
+            hints.send_modify(|told| told.hints += 1);
+        }
+    }
+
+    fn doubt(&self, pool: &str) {
+        if let Some(hints) = self.lock().pools.get(pool) {
+            hints.send_modify(|told| told.doubts += 1);
         }
     }
 
     fn tell_everybody(&self) {
         for hints in self.lock().pools.values() {
-            hints.send_modify(|count| *count += 1);
+            hints.send_modify(|told| told.hints += 1);
         }
     }
 
@@ -87,15 +101,15 @@ impl Listeners {
 #[derive(Debug)]
 pub(super) struct Watched {
     pub(super) keys: Keys,
-    pub(super) mirrors: Mirrors,
+    pub(super) mirrors: watch::Receiver<Arc<Mirrors>>,
 }
 
 /// Watches for as long as the task lives.
-pub(super) async fn serve(client: Arc<super::Engine>, watched: Watched, listeners: Arc<Listeners>) {
+pub(super) async fn serve(client: Arc<super::Engine>, mut watched: Watched, listeners: Arc<Listeners>) {
     let mut pause = PAUSE;
     loop {
         let (place, _) = client.client.current();
-        let began = follow(&client.client, &watched, &listeners).await;
+        let began = follow(&client.client, &mut watched, &listeners).await;
         match began {
             Ok(()) => pause = PAUSE,
             Err(status) => {
@@ -108,12 +122,13 @@ pub(super) async fn serve(client: Arc<super::Engine>, watched: Watched, listener
     }
 }
 
-/// Watches until the stream ends; an error if it never began.
-async fn follow(client: &Client, watched: &Watched, listeners: &Listeners) -> Result<(), Status> {
+/// Watches until the stream ends or something else is to be watched; an error if it never began.
+async fn follow(client: &Client, watched: &mut Watched, listeners: &Listeners) -> Result<(), Status> {
     let (_, peer) = client.current();
     let ranges = watched.keys.watched();
     let mut wanted: Vec<WatchRequest> = ranges.into_iter().map(|(key, end)| create(key, end)).collect();
-    wanted.extend(watched.mirrors.iter().map(|(_, _, key)| create(key.clone(), Vec::new())));
+    let mirrors = Arc::clone(&watched.mirrors.borrow_and_update());
+    wanted.extend(mirrors.iter().map(|(_, _, key)| create(key.clone(), Vec::new())));
     let begin = async {
         let token = client.token(&peer).await.map_err(|_| Status::unauthenticated("no login"))?;
         let mut request = Request::new(Wanted(wanted));
@@ -130,7 +145,11 @@ async fn follow(client: &Client, watched: &Watched, listeners: &Listeners) -> Re
     let mut answers = tokio::time::timeout(BEGIN, begin).await.map_err(late)??;
     let mut began = false;
     loop {
-        match answers.message().await {
+        let answer = tokio::select! {
+            answer = answers.message() => answer,
+            Ok(()) = watched.mirrors.changed() => return Ok(()),
+        };
+        match answer {
             Ok(Some(answer)) if answer.canceled => {
                 tracing::debug!(why = answer.cancel_reason, "etcd ended a watch");
                 return if began { Ok(()) } else { Err(Status::cancelled(answer.cancel_reason)) };
@@ -141,7 +160,7 @@ async fn follow(client: &Client, watched: &Watched, listeners: &Listeners) -> Re
                     // What happened before this is not told.
                     listeners.tell_everybody();
                 }
-                tell(&answer, watched, listeners);
+                tell(&answer, &watched.keys, &mirrors, listeners);
             }
             Ok(None) | Err(_) if began => return Ok(()),
             Ok(None) => return Err(Status::cancelled("the stream ended")),
@@ -150,10 +169,10 @@ async fn follow(client: &Client, watched: &Watched, listeners: &Listeners) -> Re
     }
 }
 
-fn tell(answer: &WatchResponse, watched: &Watched, listeners: &Listeners) {
+fn tell(answer: &WatchResponse, keys: &Keys, mirrors: &Mirrors, listeners: &Listeners) {
     for event in &answer.events {
         let Some(kv) = &event.kv else { continue };
-        match after(&kv.key, &watched.keys.all()) {
+        match after(&kv.key, &keys.all()) {
             Some("era") => listeners.tell_everybody(),
             Some(place) => {
                 if let Some(pool) = worth_a_hint(place, event) {
@@ -161,8 +180,8 @@ fn tell(answer: &WatchResponse, watched: &Watched, listeners: &Listeners) {
                 }
             }
             None => {
-                for (pool, _, _) in watched.mirrors.iter().filter(|(_, _, key)| **key == kv.key) {
-                    listeners.tell(pool.as_str());
+                for (pool, _, _) in mirrors.iter().filter(|(_, _, key)| **key == kv.key) {
+                    listeners.doubt(pool.as_str());
                 }
             }
         }
@@ -201,7 +220,7 @@ impl Stream for Wanted {
     }
 }
 
-type Next = Pin<Box<dyn Future<Output = Option<watch::Receiver<u64>>> + Send>>;
+type Next = Pin<Box<dyn Future<Output = Option<(Hint, u64, watch::Receiver<Told>)>> + Send>>;
 
 /// The hints of one pool; those that come while nobody looks are merged.
 struct PoolHints {
@@ -209,8 +228,19 @@ struct PoolHints {
 }
 
 impl PoolHints {
-    fn of(mut hints: watch::Receiver<u64>) -> Self {
-        Self { next: Box::pin(async move { hints.changed().await.ok().map(|()| hints) }) }
+    fn of(hints: watch::Receiver<Told>) -> Self {
+        let doubts = hints.borrow().doubts;
+        Self { next: Self::after(hints, doubts) }
+    }
+
+    /// The next hint to somebody who has been told of so many doubts.
+    fn after(mut hints: watch::Receiver<Told>, doubts: u64) -> Next {
+        Box::pin(async move {
+            hints.changed().await.ok()?;
+            let told = *hints.borrow_and_update();
+            let hint = if told.doubts == doubts { Hint::Changed } else { Hint::Doubted };
+            Some((hint, told.doubts, hints))
+        })
     }
 }
 
@@ -219,9 +249,9 @@ impl Stream for PoolHints {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Hint>> {
         match self.next.as_mut().poll(context) {
-            Poll::Ready(Some(hints)) => {
-                *self = Self::of(hints);
-                Poll::Ready(Some(Hint::Changed))
+            Poll::Ready(Some((hint, doubts, hints))) => {
+                self.next = Self::after(hints, doubts);
+                Poll::Ready(Some(hint))
             }
             Poll::Ready(None) => {
                 // A stream that has ended may be asked again.
