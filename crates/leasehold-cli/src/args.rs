@@ -7,6 +7,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use leasehold::election::Key;
+#[cfg(target_os = "linux")]
+use leasehold::participant::Settings;
 use leasehold::store::{Grade, StoreUrl};
 use leasehold::{MemberName, Pool, ResourceId};
 #[cfg(target_os = "linux")]
@@ -32,7 +35,10 @@ pub(crate) enum Command {
     /// Run a command for every resource this process owns
     #[command(after_help = help::RUN)]
     Run(Box<RunArgs>),
-    /// Ask, from a child of `run`, whether its lease still stands
+    /// Campaign for a leader's seat and run a command while leading
+    #[command(after_help = help::ELECT)]
+    Elect(Box<ElectArgs>),
+    /// Ask, from a child of `run` or `elect`, whether its lease still stands
     #[command(after_help = help::CHECK)]
     Check(CheckArgs),
     /// Show who is there and who owns what
@@ -119,6 +125,46 @@ pub(crate) enum LogFormat {
     Json,
 }
 
+/// How long things take.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct TimeArgs {
+    /// How long others wait for a sign of life before they take over [default: 30s; 60s in the pool
+    /// cameras, 15s for a leader]
+    #[arg(long, env = "LEASEHOLD_TTL", value_parser = duration, allow_hyphen_values = true, value_name = "TIME")]
+    pub(crate) ttl: Option<Duration>,
+    /// How often a sign of life is given [default: a third of the TTL]
+    #[arg(long, env = "LEASEHOLD_HEARTBEAT", value_parser = duration, allow_hyphen_values = true, value_name = "TIME")]
+    pub(crate) heartbeat: Option<Duration>,
+    /// How long one call to the store may take [default: half the heartbeat, at most 3s]
+    #[arg(long, env = "LEASEHOLD_CALL_TIMEOUT", value_parser = duration, allow_hyphen_values = true, value_name = "TIME")]
+    pub(crate) call_timeout: Option<Duration>,
+    /// What is taken off the TTL for clocks that differ [default: a tenth of the TTL, at least 200ms]
+    #[arg(long, env = "LEASEHOLD_MARGIN", value_parser = duration, allow_hyphen_values = true, value_name = "TIME")]
+    pub(crate) margin: Option<Duration>,
+    /// How long a command gets between SIGTERM and SIGKILL [default: a sixth of the TTL, at most 10s]
+    #[arg(long, env = "LEASEHOLD_GRACE", value_parser = duration, allow_hyphen_values = true, value_name = "TIME")]
+    pub(crate) grace: Option<Duration>,
+}
+
+impl TimeArgs {
+    /// The defaults with what was given in their place.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn applied(&self, defaults: Settings) -> Settings {
+        let mut settings = match self.ttl {
+            Some(ttl) => Settings { on_uncertain: defaults.on_uncertain, ..Settings::with_ttl(ttl) },
+            None => defaults,
+        };
+        if let Some(heartbeat) = self.heartbeat {
+            settings.heartbeat = heartbeat;
+            settings.call_timeout = settings.call_timeout.min(heartbeat / 2);
+        }
+        settings.call_timeout = self.call_timeout.unwrap_or(settings.call_timeout);
+        settings.margin = self.margin.unwrap_or(settings.margin);
+        settings.grace = self.grace.unwrap_or(settings.grace);
+        settings
+    }
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
     #[command(flatten)]
@@ -141,22 +187,8 @@ pub(crate) struct RunArgs {
     /// output). Without this and --resources, those declared in the store
     #[arg(long, env = "LEASEHOLD_FROM", value_name = "SOURCE")]
     pub(crate) from: Option<String>,
-    /// How long others wait for a sign of life before they take over [default: 30s; 60s in the pool
-    /// cameras, 15s in leader]
-    #[arg(long, env = "LEASEHOLD_TTL", value_parser = duration, allow_hyphen_values = true, value_name = "TIME")]
-    pub(crate) ttl: Option<Duration>,
-    /// How often a sign of life is given [default: a third of the TTL]
-    #[arg(long, env = "LEASEHOLD_HEARTBEAT", value_parser = duration, allow_hyphen_values = true, value_name = "TIME")]
-    pub(crate) heartbeat: Option<Duration>,
-    /// How long one call to the store may take [default: half the heartbeat, at most 3s]
-    #[arg(long, env = "LEASEHOLD_CALL_TIMEOUT", value_parser = duration, allow_hyphen_values = true, value_name = "TIME")]
-    pub(crate) call_timeout: Option<Duration>,
-    /// What is taken off the TTL for clocks that differ [default: a tenth of the TTL, at least 200ms]
-    #[arg(long, env = "LEASEHOLD_MARGIN", value_parser = duration, allow_hyphen_values = true, value_name = "TIME")]
-    pub(crate) margin: Option<Duration>,
-    /// How long a command gets between SIGTERM and SIGKILL [default: a sixth of the TTL, at most 10s]
-    #[arg(long, env = "LEASEHOLD_GRACE", value_parser = duration, allow_hyphen_values = true, value_name = "TIME")]
-    pub(crate) grace: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) times: TimeArgs,
     /// How many handoffs may be in flight in the pool [default: 64]
     #[arg(long, env = "LEASEHOLD_BUDGET", value_name = "N")]
     pub(crate) budget: Option<usize>,
@@ -189,6 +221,46 @@ pub(crate) struct RunArgs {
     pub(crate) while_stdin: bool,
     /// The command to run for each resource
     #[arg(last = true, required = true, value_name = "CMD")]
+    pub(crate) command: Vec<std::ffi::OsString>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ElectArgs {
+    /// The store: sqlite:PATH, postgres://USER@HOST/DB, redis://HOST or etcd://HOST,HOST [default: the etcd
+    /// of ETCD_ENDPOINTS]
+    #[arg(long, env = "LEASEHOLD_STORE", hide_env_values = true, value_name = "URL")]
+    pub(crate) store: Option<StoreUrl>,
+    /// A TOML file with options
+    #[arg(long, env = "LEASEHOLD_CONFIG", value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) log: LogArgs,
+    /// What the election is about; on etcd, the key under which everybody finds the leader [default: LEADER_KEY]
+    #[arg(long, env = "LEASEHOLD_ELECTION", value_name = "KEY")]
+    pub(crate) key: Option<Key>,
+    #[command(flatten)]
+    pub(crate) times: TimeArgs,
+    /// This candidate's name, the same after a restart [default: SCHEDULER_INSTANCE_ID, or the host's name]
+    #[arg(long, env = "LEASEHOLD_NAME")]
+    pub(crate) name: Option<MemberName>,
+    /// Run the command once when elected, give the seat back and exit with the command's code
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// Exit with 75 if somebody else leads
+    #[arg(long)]
+    pub(crate) no_wait: bool,
+    /// Take no part; print who leads, and every change
+    #[arg(long, conflicts_with_all = ["once", "no_wait", "command"])]
+    pub(crate) observe: bool,
+    /// With --observe, print JSON, one change a line
+    #[arg(long, requires = "observe")]
+    pub(crate) json: bool,
+    /// Refuse to start on a store that keeps its word less well: may-lose-writes, durable-on-one-node or
+    /// durable-and-linearizable
+    #[arg(long, env = "LEASEHOLD_REQUIRE_GRADE", value_parser = grade, value_name = "GRADE")]
+    pub(crate) require_grade: Option<Grade>,
+    /// The command to run while leading
+    #[arg(last = true, required_unless_present = "observe", value_name = "CMD")]
     pub(crate) command: Vec<std::ffi::OsString>,
 }
 

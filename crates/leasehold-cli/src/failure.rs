@@ -6,6 +6,8 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use leasehold::discover::SourceError;
+#[cfg(target_os = "linux")]
+use leasehold::election::ElectionError;
 use leasehold::participant::JoinError;
 use leasehold::store::{StoreError, StoreErrorKind};
 
@@ -25,6 +27,8 @@ pub(crate) mod code {
     pub(crate) const UNAVAILABLE: u8 = 69;
     /// The system refused something that was needed.
     pub(crate) const SYSTEM: u8 = 71;
+    /// Not now, but perhaps later: somebody else leads, or leadership was lost.
+    pub(crate) const TEMPORARY: u8 = 75;
     /// The command to run may not be executed.
     pub(crate) const NOT_EXECUTABLE: u8 = 126;
     /// The command to run does not exist.
@@ -98,6 +102,17 @@ impl From<StoreError> for Failure {
             _ => said,
         };
         Self::new(code, message)
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl From<ElectionError> for Failure {
+    fn from(error: ElectionError) -> Self {
+        match error {
+            ElectionError::Join(error) => error.into(),
+            ElectionError::Store(error) => error.into(),
+            error => Self::usage(chain(&error)),
+        }
     }
 }
 

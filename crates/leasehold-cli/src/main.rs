@@ -8,10 +8,14 @@
 mod args;
 #[cfg(target_os = "linux")]
 mod check;
+#[cfg(target_os = "linux")]
+mod children;
 mod config;
 #[cfg(target_os = "linux")]
 mod demo;
 mod doctor;
+#[cfg(target_os = "linux")]
+mod elect;
 mod failure;
 mod inspect;
 #[cfg(target_os = "linux")]
@@ -22,6 +26,8 @@ mod operate;
 mod print;
 #[cfg(target_os = "linux")]
 mod run;
+#[cfg(target_os = "linux")]
+mod signals;
 mod usage;
 mod verify;
 
@@ -74,11 +80,18 @@ fn dispatch(command: Command) -> Result<ExitCode, Failure> {
         #[cfg(target_os = "linux")]
         Command::Demo(args) => demo::demo(&args),
         #[cfg(target_os = "linux")]
+        Command::Elect(args) => runtime()?.block_on(elect::elect(*args)),
+        #[cfg(target_os = "linux")]
         Command::Run(args) => runtime()?.block_on(run::run(*args)),
         #[cfg(not(target_os = "linux"))]
-        Command::Check(_) | Command::DemoWork { .. } | Command::Demo(_) | Command::Run(_) => Err(
-            Failure::new(failure::code::SYSTEM, "this command is Linux only: children are run nowhere else"),
-        ),
+        Command::Check(_)
+        | Command::DemoWork { .. }
+        | Command::Demo(_)
+        | Command::Elect(_)
+        | Command::Run(_) => Err(Failure::new(
+            failure::code::SYSTEM,
+            "this command is Linux only: children are run nowhere else",
+        )),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man { directory } => manual::pages(&directory),
         Command::Status(args) => runtime()?.block_on(inspect::status(args)),

@@ -184,7 +184,18 @@ impl Election {
             let lead = Leading { elected, demoted: self.demoted, clock: self.clock, grace: self.grace };
             Aborted(tokio::spawn(lead.forever(Arc::clone(&office))))
         });
-        Ok(Candidate { office, member, leaders, key: self.key, _leading: leading, _place: place })
+        let (status, trust) = (member.status(), member.trusted_until());
+        let member = Mutex::new(Some(member));
+        Ok(Candidate {
+            office,
+            member,
+            status,
+            trust,
+            leaders,
+            key: self.key,
+            _leading: leading,
+            _place: place,
+        })
     }
 }
 
@@ -192,7 +203,10 @@ impl Election {
 #[derive(Debug)]
 pub struct Candidate {
     office: Arc<Office>,
-    member: Running,
+    /// Gone when it has left.
+    member: Mutex<Option<Running>>,
+    status: watch::Receiver<Status>,
+    trust: watch::Receiver<Option<Moment>>,
     leaders: Leaders,
     key: Key,
     _leading: Option<Aborted>,
@@ -242,18 +256,21 @@ impl Candidate {
     /// What the candidate knows of itself, as it changes.
     #[must_use]
     pub fn status(&self) -> watch::Receiver<Status> {
-        self.member.status()
+        self.status.clone()
     }
 
     /// The end of trust if nothing more is heard from the store, for whoever watches over work that goes on by itself.
     #[must_use]
     pub fn trusted_until(&self) -> watch::Receiver<Option<Moment>> {
-        self.member.trusted_until()
+        self.trust.clone()
     }
 
     /// Leaves in order: the leader stops, the seat goes to the next, the session closes.
-    pub async fn leave(self) {
-        self.member.leave().await;
+    pub async fn leave(&self) {
+        let member = self.member.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(member) = member {
+            member.leave().await;
+        }
     }
 }
 

@@ -175,7 +175,7 @@ async fn several_elections_of_one_process_are_independent_and_one_key_is_taken_o
     assert!(matches!(again, ElectionError::Twice(_)));
     assert!(again.to_string().contains("is a candidate for /ccm/scheduler/leader already"));
     drop(leads);
-    scheduler.leave().await;
+    drop(scheduler);
     of("/ccm/scheduler/leader").start().await.expect("the place is free again");
 }
 

@@ -13,6 +13,7 @@ Exit codes:
   2    the command line, the configuration or the store's set-up is wrong
   3    the ledger shows a violation (verify)
   69   the store does not answer
+  75   somebody else leads, or leadership was lost (elect)
   71   the system refused something that was needed
   126  the command to run may not be executed
   127  the command to run does not exist
@@ -47,8 +48,28 @@ replaced. The command finds LEASEHOLD_POOL, LEASEHOLD_RESOURCE,
 LEASEHOLD_TOKEN, LEASEHOLD_MEMBER and LEASEHOLD_SOCKET in its environment.
 Linux only.";
 
+pub(super) const ELECT: &str = "\
+Examples:
+  leasehold elect --store etcd://e1,e2,e3 --key /ccm/scheduler/leader \\
+      -- ./scheduler
+  leasehold elect --store sqlite:work.db --key nightly --once --no-wait \\
+      -- ./nightly-report
+  leasehold elect --store etcd://e1,e2,e3 --key /ccm/scheduler/leader --observe
+
+Start the same line on as many hosts as you like: one leads, the others take
+over. The command is gone before another can be elected. It is started again
+when it ends; one that dies at once again and again makes its candidate leave
+the seat to another. It finds LEASEHOLD_ELECTION (the key), LEASEHOLD_TOKEN,
+LEASEHOLD_MEMBER and LEASEHOLD_SOCKET in its environment, and what its writes
+to the store's own server can depend on: LEASEHOLD_GUARD_KEY and
+LEASEHOLD_GUARD_VALUE on etcd, LEASEHOLD_GUARD_SQL on SQLite and PostgreSQL.
+
+Where ours say nothing, ETCD_ENDPOINTS (or ETCD_HOST and ETCD_PORT),
+ETCD_USERNAME, ETCD_PASSWORD, ETCD_TLS, LEADER_KEY, LEADER_LEASE_TTL (seconds)
+and SCHEDULER_INSTANCE_ID count. Linux only.";
+
 pub(super) const CHECK: &str = "\
-Examples, within a child of `leasehold run`:
+Examples, within a child of `leasehold run` or `leasehold elect`:
   leasehold check && write-the-result
   leasehold check --json";
 

@@ -1,18 +1,17 @@
 //! The life of one resource's child: started, watched, paused, started again, stopped in time.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::clock::{self, Clock, Moment, SystemClock};
+use leasehold::clock::{Clock, SystemClock};
 use leasehold::ledger::{Event, Recorder};
-use leasehold::participant::{OnUncertain, Settings, State};
+use leasehold::participant::Settings;
 use leasehold::store::{MarkKind, Store};
 use leasehold::{Lease, Term};
-use leasehold_manager::{Exit, Next, Policy, Restart, Running, Spec, Supervisor};
+use leasehold_manager::{Exit, Next, Policy, Restart};
 
-use super::{KILL_BEFORE, Leases, command, extend_to};
+use crate::children::{Fate, Home};
 use crate::failure::chain;
 use crate::operate::{put_mark, quarantine_note};
 
@@ -21,39 +20,25 @@ const START_AGAIN: Duration = Duration::from_secs(1);
 
 /// What the children of all resources share.
 pub(super) struct Children {
-    pub(super) supervisor: Arc<Supervisor>,
-    pub(super) leases: Leases,
+    pub(super) home: Arc<Home>,
     pub(super) store: Arc<dyn Store>,
     pub(super) recorder: Recorder,
     pub(super) command: Vec<OsString>,
-    pub(super) socket: PathBuf,
     pub(super) restart: Restart,
     pub(super) settings: Settings,
-}
-
-/// What becomes of a child.
-enum Fate {
-    /// It ended by itself.
-    Ended(Exit),
-    /// It was stopped, and is gone.
-    Stopped,
 }
 
 impl Children {
     /// Keeps a child running for as long as the lease stands. Ends only when the child is gone.
     pub(super) async fn keep(self: Arc<Self>, lease: Lease) {
-        self.leases.insert(&lease);
+        let _admitted = self.home.admit(&lease);
         let mut policy = Policy::new(self.restart);
         let mut quarantined = false;
         while !lease.is_stopping() {
-            if let Some(until) = lease.common_deadline() {
-                extend_to(&self.supervisor, &self.settings, until);
-            }
-            let wait = match self.supervisor.run(self.spec(&lease)).await {
-                Ok(child) => match self.live(&lease, &child).await {
-                    Fate::Stopped => break,
-                    Fate::Ended(exit) => self.after(&lease, &mut policy, exit, &mut quarantined).await,
-                },
+            let spec = self.home.spec(&self.command, &lease);
+            let wait = match self.home.run(&lease, spec).await {
+                Ok(Fate::Stopped) => break,
+                Ok(Fate::Ended(exit)) => self.after(&lease, &mut policy, exit, &mut quarantined).await,
                 Err(error) => {
                     let error = chain(&error);
                     tracing::warn!(resource = %lease.resource(), error, "the command was not started");
@@ -74,45 +59,6 @@ impl Children {
         if quarantined {
             self.mark_quarantine(&lease, None).await;
         }
-        self.leases.remove(&lease);
-    }
-
-    fn spec(&self, lease: &Lease) -> Spec {
-        let words = command::fill(&self.command, lease);
-        let (program, args) = words.split_first().map_or((OsString::new(), &[][..]), |(p, a)| (p.clone(), a));
-        Spec::new(program, args.iter().cloned())
-            .pool(lease.pool().as_str())
-            .resource(lease.resource().as_str())
-            .token(lease.token().0)
-            .member(lease.member().as_str())
-            .socket(&self.socket)
-    }
-
-    /// Watches a child until it ends or must end; pauses it while the lease is uncertain, if the pool says so.
-    async fn live(&self, lease: &Lease, child: &Running) -> Fate {
-        let pauses = self.settings.on_uncertain == OnUncertain::Pause;
-        let mut state = State::Held;
-        loop {
-            tokio::select! {
-                exit = child.exited() => return Fate::Ended(exit),
-                _ = lease.lost() => {
-                    child.stop(self.kill_at(lease)).await;
-                    return Fate::Stopped;
-                }
-                () = lease.changed(state), if pauses => {
-                    state = lease.state();
-                    match state {
-                        State::Held => child.resume(),
-                        State::Uncertain => child.pause(),
-                        State::Lost => {}
-                    }
-                }
-            }
-        }
-    }
-
-    fn kill_at(&self, lease: &Lease) -> Moment {
-        clock::now().after(self.settings.grace).min(lease.trusted_until().before(KILL_BEFORE))
     }
 
     /// How long to wait before the child is started again; `None` if it never is.

@@ -9,7 +9,7 @@ use leasehold::Lease;
 use crate::failure::{Failure, code};
 
 /// Refuses a command that cannot be run, before this member takes part in anything.
-pub(super) fn check(command: &[OsString]) -> Result<(), Failure> {
+pub(crate) fn check(command: &[OsString]) -> Result<(), Failure> {
     let Some(program) = command.first() else {
         return Err(Failure::usage("there is no command; give one after --"));
     };

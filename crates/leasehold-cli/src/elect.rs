@@ -1,0 +1,170 @@
+//! `elect`: one command, run by whoever leads.
+//!
+//! A candidate that cannot reach the store is a standby: it never leads on a guess. The command is gone before another can
+//! be elected, as the children of `run` are.
+
+mod environment;
+mod lead;
+mod observe;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold::clock::{Clock, SystemClock};
+use leasehold::election::{Candidate, Election, Key, Seat};
+use leasehold::ledger::Reason;
+use leasehold::participant::Settings;
+use leasehold::store::around::Metered;
+use leasehold::store::{Store, StoreErrorKind, StoreUrl, open};
+
+use self::lead::{Ending, Leader};
+use crate::args::ElectArgs;
+use crate::children::{self, Home};
+use crate::failure::{Failure, chain};
+use crate::signals::{Signals, told_to_stop};
+use crate::{doctor, log};
+
+/// The first wait before a store that did not answer is tried again; each further one is twice as long.
+const WAIT_MIN: Duration = Duration::from_millis(500);
+/// The longest.
+const WAIT_MAX: Duration = Duration::from_secs(30);
+/// How long an election may take with `--no-wait`.
+const ELECTION_MAX: Duration = Duration::from_secs(5);
+
+/// What is to be done, from the command line and the environment.
+struct Order {
+    url: StoreUrl,
+    key: Key,
+    name: Option<String>,
+    settings: Settings,
+}
+
+impl Order {
+    fn of(args: &ElectArgs) -> Result<Self, Failure> {
+        let url = match &args.store {
+            Some(url) => url.clone(),
+            None => environment::store()?.ok_or_else(|| {
+                Failure::usage("there is no store; give --store URL, LEASEHOLD_STORE or ETCD_ENDPOINTS")
+            })?,
+        };
+        let key = match &args.key {
+            Some(key) => key.clone(),
+            None => environment::key()?.ok_or_else(|| {
+                Failure::usage("there is no key; give --key, as in --key /ccm/scheduler/leader")
+            })?,
+        };
+        let name = args.name.as_ref().map(ToString::to_string).or_else(environment::name);
+        let mut times = args.times.clone();
+        times.ttl = times.ttl.map_or_else(environment::ttl, |ttl| Ok(Some(ttl)))?;
+        let settings = times.applied(Settings::for_election());
+        settings.check().map_err(|error| Failure::usage(error.to_string()))?;
+        Ok(Self { url, key, name, settings })
+    }
+}
+
+pub(crate) async fn elect(args: ElectArgs) -> Result<ExitCode, Failure> {
+    let _log = log::start(&args.log)?;
+    let order = Order::of(&args)?;
+    let mut signals = Signals::receive()?;
+    if args.observe {
+        return observe::observe(&order.url, &order.key, args.json, signals).await;
+    }
+    children::check(&args.command)?;
+    let store = tokio::select! {
+        store = reach(&order, args.no_wait) => store?,
+        () = signals.next() => return Ok(ExitCode::SUCCESS),
+    };
+    doctor::at_start(&*store, args.require_grade).await?;
+    let home = Home::open(order.settings.clone()).await?;
+    let candidate = candidate(&order, &store).await?;
+    let extending = home.extending(candidate.trusted_until());
+    let leader =
+        Leader { home: &home, store: &*store, key: &order.key, command: &args.command, once: args.once };
+    let ended = tokio::select! {
+        ending = campaign(&candidate, &leader, args.no_wait) => Ok(ending),
+        failed = told_to_stop(home.supervisor(), signals, false) => Err(failed),
+    };
+    candidate.leave().await;
+    extending.abort();
+    let _ = extending.await;
+    home.close().await;
+    match ended {
+        Ok(ending) => ending.report(&order.key),
+        Err(Some(failed)) => Err(failed),
+        Err(None) => Ok(ExitCode::SUCCESS),
+    }
+}
+
+async fn candidate(order: &Order, store: &Arc<dyn Store>) -> Result<Candidate, Failure> {
+    let mut election = Election::new(Arc::clone(store), order.key.clone()).settings(order.settings.clone());
+    if let Some(name) = &order.name {
+        election = election.name(name)?;
+    }
+    Ok(election.start().await?)
+}
+
+/// Opens the store, however long that takes: until then this is a standby.
+async fn reach(order: &Order, no_wait: bool) -> Result<Arc<dyn Store>, Failure> {
+    let mut wait = WAIT_MIN;
+    loop {
+        match open(&order.url).await {
+            Ok(store) => return Ok(Arc::new(Metered::new(store))),
+            Err(error) if no_wait || error.kind() == StoreErrorKind::Misconfigured => {
+                return Err(error.into());
+            }
+            Err(error) => {
+                let error = chain(&error);
+                tracing::warn!(key = %order.key, error, again_in = ?wait, "the store does not answer; standing by, not leading");
+            }
+        }
+        SystemClock.sleep(wait).await;
+        wait = (wait * 2).min(WAIT_MAX);
+    }
+}
+
+/// Leads whenever elected, until there is nothing more to do.
+async fn campaign(candidate: &Candidate, leader: &Leader<'_>, no_wait: bool) -> Ending {
+    loop {
+        let leadership = if no_wait {
+            tokio::select! {
+                biased;
+                leadership = candidate.campaign() => leadership,
+                other = somebody_else(candidate) => return Ending::Taken(other),
+            }
+        } else {
+            candidate.campaign().await
+        };
+        tracing::info!(key = %candidate.key(), token = %leadership.token(), member = %leadership.lease().member(), "elected");
+        if let Some(ending) = leader.lead(leadership.lease()).await {
+            return ending;
+        }
+        let reason = tokio::select! {
+            biased;
+            reason = leadership.lost() => reason,
+            () = std::future::ready(()) => Reason::Voluntary,
+        };
+        tracing::info!(key = %candidate.key(), token = %leadership.token(), reason = reason.as_str(), "no longer leading");
+    }
+}
+
+/// Waits until it is known that somebody else leads, or has been long enough that nobody elected us.
+async fn somebody_else(candidate: &Candidate) -> Option<String> {
+    let mut leaders = candidate.observe();
+    let me = || candidate.status().borrow().member.clone();
+    let other = async {
+        loop {
+            match leaders.next().await {
+                Some(Seat::Taken(leader)) if Some(&leader.member) != me().as_ref() => {
+                    return leader.member.to_string();
+                }
+                Some(_) => {}
+                None => std::future::pending().await,
+            }
+        }
+    };
+    tokio::select! {
+        other = other => Some(other),
+        () = SystemClock.sleep(ELECTION_MAX) => None,
+    }
+}

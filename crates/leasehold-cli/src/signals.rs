@@ -1,0 +1,61 @@
+//! What tells a long-running command to stop.
+
+use leasehold_manager::Supervisor;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::failure::Failure;
+
+/// What tells this program to stop, from the moment it takes part: one that ended without a word would keep its
+/// leases from others for a whole TTL.
+pub(crate) struct Signals {
+    term: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    pub(crate) fn receive() -> Result<Self, Failure> {
+        let receive =
+            |kind| signal(kind).map_err(|error| Failure::system("signals cannot be received", &error));
+        Ok(Self { term: receive(SignalKind::terminate())?, interrupt: receive(SignalKind::interrupt())? })
+    }
+
+    pub(crate) async fn next(&mut self) {
+        tokio::select! {
+            _ = self.term.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+/// Waits for a signal, or for the day on which children can no longer be watched. A second signal ends the
+/// program at once; the deadman then ends the children.
+pub(crate) async fn told_to_stop(
+    supervisor: &Supervisor,
+    mut signals: Signals,
+    while_stdin: bool,
+) -> Option<Failure> {
+    tokio::select! {
+        () = signals.next() => {}
+        () = end_of_stdin(), if while_stdin => {}
+        error = supervisor.failed() => {
+            return Some(Failure::system("children can no longer be watched, so none may run", &error));
+        }
+    }
+    tracing::info!("told to stop: work is stopped and handed over; a second signal ends everything at once");
+    tokio::spawn(async move {
+        signals.next().await;
+        std::process::exit(crate::failure::code::INTERRUPTED.into());
+    });
+    None
+}
+
+/// Ends when whoever started this program has closed its standard input, or is no more.
+async fn end_of_stdin() {
+    let (ended, end) = tokio::sync::oneshot::channel();
+    // A thread of its own, because a read that nothing ends would keep the runtime from shutting down.
+    std::thread::spawn(move || {
+        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+        let _: Result<(), ()> = ended.send(());
+    });
+    let _ = end.await;
+}
