@@ -7,6 +7,7 @@ mod environment;
 mod lead;
 mod observe;
 
+use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -81,19 +82,39 @@ pub(crate) async fn elect(args: ElectArgs) -> Result<ExitCode, Failure> {
     let extending = home.extending(candidate.trusted_until());
     let leader =
         Leader { home: &home, store: &*store, key: &order.key, command: &args.command, once: args.once };
-    let ended = tokio::select! {
-        ending = campaign(&candidate, &leader, args.no_wait) => Ok(ending),
-        failed = told_to_stop(home.supervisor(), signals, false) => Err(failed),
-    };
-    candidate.leave().await;
+    let (failed, ending) = take_part(&candidate, &leader, args.no_wait, signals).await;
     extending.abort();
     let _ = extending.await;
     home.close().await;
-    match ended {
-        Ok(ending) => ending.report(&order.key),
-        Err(Some(failed)) => Err(failed),
-        Err(None) => Ok(ExitCode::SUCCESS),
+    match (failed, ending) {
+        (Some(failed), _) => Err(failed),
+        (None, Some(ending)) => ending.report(&order.key),
+        (None, None) => Ok(ExitCode::SUCCESS),
     }
+}
+
+/// Campaigns and leads until there is nothing more to do or somebody says so.
+async fn take_part(
+    candidate: &Candidate,
+    leader: &Leader<'_>,
+    no_wait: bool,
+    signals: Signals,
+) -> (Option<Failure>, Option<Ending>) {
+    let mut campaign = pin!(campaign(candidate, leader, no_wait));
+    let (mut ending, failed) = tokio::select! {
+        ending = &mut campaign => (Some(ending), None),
+        failed = told_to_stop(leader.home.supervisor(), signals, false) => (None, failed),
+    };
+    // The seat goes back when the command has stopped, so the campaign goes on until it has.
+    let mut leaving = pin!(candidate.leave());
+    while tokio::select! {
+        () = &mut leaving => false,
+        last = &mut campaign, if ending.is_none() => {
+            ending = Some(last);
+            true
+        }
+    } {}
+    (failed, ending)
 }
 
 async fn candidate(order: &Order, store: &Arc<dyn Store>) -> Result<Candidate, Failure> {
