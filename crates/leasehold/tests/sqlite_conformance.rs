@@ -2,51 +2,7 @@
 
 #[path = "support/sqlite_file.rs"]
 mod sqlite_file;
+#[path = "support/sqlite_harness.rs"]
+mod sqlite_harness;
 
-use std::sync::Arc;
-
-use leasehold::lease::MemberId;
-use leasehold::store::Store;
-use leasehold::store::conformance::Harness;
-use sqlite_file::{File, open};
-
-struct Sqlite {
-    file: File,
-    store: Option<Arc<dyn Store>>,
-}
-
-impl Harness for Sqlite {
-    async fn fresh() -> Self {
-        let file = File::new();
-        let store = Some(open(&file.path()).await);
-        Self { file, store }
-    }
-
-    fn store(&self) -> Arc<dyn Store> {
-        Arc::clone(self.store.as_ref().expect("the store is open"))
-    }
-
-    async fn second_handle(&self) -> Arc<dyn Store> {
-        open(&self.file.path()).await
-    }
-
-    async fn restart(&mut self) -> bool {
-        self.store = None;
-        self.store = Some(open(&self.file.path()).await);
-        true
-    }
-
-    async fn snapshot(&mut self) {
-        self.file.copy();
-    }
-
-    async fn roll_back(&mut self) {
-        self.file.put_copy_back();
-    }
-
-    async fn lose_session(&self, session: &MemberId) {
-        self.file.execute("DELETE FROM sessions WHERE id = ?1", [session.as_str()]);
-    }
-}
-
-leasehold::conformance!(Sqlite);
+leasehold::conformance!(sqlite_harness::Sqlite);
