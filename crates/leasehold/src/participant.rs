@@ -9,6 +9,7 @@
 mod acquire;
 mod join;
 mod listen;
+mod member;
 mod pass;
 mod release;
 mod renew;
@@ -19,27 +20,24 @@ mod settings;
 mod verdict;
 mod work;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 pub use self::settings::{OnUncertain, Settings, SettingsError, TTL_MAX, TTL_MIN};
 pub use self::work::{Lease, Lost, State};
 
-use self::listen::Listener;
-use self::pass::Member;
-use self::work::{Manner, Work};
+use self::member::Member;
+use self::work::Work;
 use crate::clock::{Clock, Moment, SystemClock};
 use crate::discover::{Fixed, Source, SourceError, follow};
 use crate::lease::{IdError, MemberId, MemberName, Pool, ResourceId, Token};
-use crate::ledger::Recorder;
 use crate::store::{Listing, Store, StoreError};
-use crate::view::View;
 
 /// How long a member that leaves waits for its last rows of the ledger to be written.
 const LEDGER_WAIT: Duration = Duration::from_secs(3);
@@ -262,65 +260,16 @@ impl Participant {
     {
         self.settings.check()?;
         let work: Work = Arc::new(move |lease| Box::pin(work(lease)));
-        let listing = match self.source {
-            Some(source) => Some(follow(source, Arc::clone(&self.clock)).await?),
+        let listing = match &self.source {
+            Some(source) => Some(follow(Arc::clone(source), Arc::clone(&self.clock)).await?),
             None => None,
         };
-        let name = self.name.unwrap_or_else(MemberName::of_host);
-        let (recorder, ledger) =
-            Recorder::new(self.pool.clone(), name.clone(), Arc::clone(&self.clock), Arc::clone(&self.store));
         let (leave, leave_seen) = watch::channel(false);
-        let status = watch::Sender::new(Status::NOTHING);
-        let status_seen = status.subscribe();
-        let (trust, trust_seen) = watch::channel(None);
-        let member = Member {
-            identity: Identity {
-                name,
-                capacity: self.capacity,
-                labels: self.labels,
-                ready: self.ready.subscribe(),
-                generate: self.generate,
-            },
-            view: View::new(self.pool.clone()),
-            pool: self.pool,
-            manner: Manner { grace: self.settings.grace, aborts: self.aborts },
-            settings: self.settings,
-            store: self.store,
-            clock: self.clock,
-            recorder,
-            work,
-            listing,
-            listing_is_final: false,
-            ready_is_final: false,
-            status,
-            trust,
-            listener: Listener::default(),
-            session: None,
-            joined_at: Moment::default(),
-            flaps: 0,
-            tenures: BTreeMap::new(),
-            compared: false,
-            told: false,
-            returning: BTreeMap::new(),
-            free_since: HashMap::new(),
-            resting: HashMap::new(),
-            members_changed_at: Moment::default(),
-            member_ids: Vec::new(),
-            member_hashes: Vec::new(),
-            handed: HashMap::new(),
-            floors: HashMap::new(),
-            opening: None,
-            leaving: false,
-            stopped_at: None,
-            ended: mpsc::unbounded_channel(),
-            notices: mpsc::unbounded_channel(),
-            listed: None,
-            published: None,
-            planned: None,
-            trouble: String::new(),
-        };
+        let ready = self.ready.clone();
+        let (member, ledger) = Member::new(self, work, listing);
+        let (status, trust) = (member.status.subscribe(), member.trust.subscribe());
         let task = tokio::spawn(member.run(leave_seen));
-        Ok(Running { leave, ready: self.ready, status: status_seen, trust: trust_seen, task, ledger })
+        Ok(Running { leave, ready, status, trust, task, ledger })
     }
 }
 

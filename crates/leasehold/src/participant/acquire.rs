@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::call;
-use super::pass::{Member, STAGGER, STAGGER_MAX, Tenure};
+use super::member::{Member, Tenure};
+use super::pass::{STAGGER, STAGGER_MAX};
 use super::session::{Sent, Session};
 use super::work::{Lease, tend};
 use crate::clock::Moment;

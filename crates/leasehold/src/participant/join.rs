@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::call;
-use super::pass::Member;
+use super::member::Member;
 use super::renew::{Heartbeat, guard};
 use super::session::Session;
 use crate::clock::Moment;

@@ -333,6 +333,21 @@ mod tests {
         assert_eq!(scene.orphans_at(9000).len(), 1);
     }
 
+    /// Nothing that is read says so: whoever learned it tells the view.
+    #[tokio::test]
+    async fn a_lease_is_an_orphan_from_when_its_holder_is_known_to_be_gone() {
+        let mut scene = scene().await;
+        let wanted = [Wanted { resource: ResourceId::new("r").unwrap(), floor: Token(0) }];
+        let pulse = Pulse { era: scene.era, number: BeatNumber(1), confirmed: BeatNumber(0) };
+        let _ = scene.store.acquire(&scene.session.id, pulse, &wanted).await.unwrap();
+        scene.read_from(0, 1000).await;
+        scene.store.lose_session(&scene.session.id);
+        scene.view.lose_session(&scene.session.id);
+        scene.read_from(1100, 4100).await;
+        assert_eq!(scene.orphans_at(4099), []);
+        assert_eq!(scene.orphans_at(4100).len(), 1);
+    }
+
     /// A thaw that ends nobody changes nothing else that is read.
     #[tokio::test]
     async fn an_orphan_is_heard_as_one_after_a_thaw() {

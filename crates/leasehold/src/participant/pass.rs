@@ -4,28 +4,24 @@
 //! thing each time; there is no second code path for "what just changed". Leaving is a pass too, in which this
 //! member wants to hold nothing.
 
-use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 
-use super::listen::Listener;
-use super::release::Returning;
+use super::member::Member;
 use super::renew::Notice;
 use super::session::{Session, Standing};
-use super::settings::Settings;
-use super::work::{Ended, Lease, Manner, State, Work};
-use super::{Identity, Status, within};
-use crate::clock::{Clock, Moment};
+use super::work::State;
+use super::{Status, within};
+use crate::clock::Moment;
 use crate::discover::with_causes;
-use crate::lease::{MemberId, Nonce, Pool, ResourceId, Term, Token};
-use crate::ledger::{Reason, Recorder};
+use crate::lease::MemberId;
+use crate::ledger::Reason;
 use crate::mistakes::{Mistake, made};
 use crate::plan::rendezvous::hash_id;
 use crate::plan::{Facts, Plan};
-use crate::store::{Hint, Hints, Listing, ListingId, OpenSession, Store, StoreError};
-use crate::view::View;
+use crate::store::{Hint, Hints, StoreError};
 
 /// How long reading a pool may take; nothing that is trusted waits for it.
 const READ_TIMEOUT_MIN: Duration = Duration::from_secs(1);
@@ -35,68 +31,6 @@ pub(super) const PERIOD: Duration = Duration::from_millis(250);
 /// How much longer each rank waits before it does what the one before it should have done, and the most.
 pub(super) const STAGGER: Duration = Duration::from_millis(100);
 pub(super) const STAGGER_MAX: Duration = Duration::from_millis(500);
-
-/// A lease this member holds.
-#[derive(Debug)]
-pub(super) struct Tenure {
-    pub(super) lease: Lease,
-    pub(super) granted_at: Moment,
-    /// Set once the work was told to stop: what the release will say.
-    pub(super) leaving: Option<Returning>,
-}
-
-pub(super) struct Member {
-    pub(super) pool: Pool,
-    pub(super) identity: Identity,
-    pub(super) settings: Settings,
-    pub(super) store: Arc<dyn Store>,
-    pub(super) clock: Arc<dyn Clock>,
-    pub(super) recorder: Recorder,
-    pub(super) work: Work,
-    pub(super) manner: Manner,
-    pub(super) listing: Option<watch::Receiver<Arc<Listing>>>,
-    /// Set once the source has said its last word.
-    pub(super) listing_is_final: bool,
-    /// Set once nobody is left to change whether this member is ready.
-    pub(super) ready_is_final: bool,
-    pub(super) status: watch::Sender<Status>,
-    pub(super) trust: watch::Sender<Option<Moment>>,
-    pub(super) view: View,
-    pub(super) listener: Listener,
-    pub(super) session: Option<Arc<Session>>,
-    pub(super) joined_at: Moment,
-    pub(super) flaps: u32,
-    pub(super) tenures: BTreeMap<ResourceId, Tenure>,
-    /// Whether `tenures` was compared with the view since either changed.
-    pub(super) compared: bool,
-    /// Whether the status tells of all `tenures` and of nothing else.
-    pub(super) told: bool,
-    /// Terms whose work has stopped and whose release the store has not answered yet.
-    pub(super) returning: BTreeMap<Term, Returning>,
-    /// Since when a free resource has been seen free.
-    pub(super) free_since: HashMap<ResourceId, Moment>,
-    /// Until when a resource whose work ended by itself is left to others, and how often that happened.
-    pub(super) resting: HashMap<ResourceId, (Moment, u32)>,
-    pub(super) members_changed_at: Moment,
-    pub(super) member_ids: Vec<MemberId>,
-    pub(super) member_hashes: Vec<u64>,
-    /// To whom a resource was last offered, and how often it came back from there.
-    pub(super) handed: HashMap<ResourceId, (MemberId, u32)>,
-    /// The highest token we were given for a resource, whatever the store has forgotten since.
-    pub(super) floors: HashMap<ResourceId, Token>,
-    /// A session that was asked for and not answered, and when that was first sent.
-    pub(super) opening: Option<(OpenSession, Moment)>,
-    pub(super) leaving: bool,
-    pub(super) stopped_at: Option<Moment>,
-    pub(super) ended: (mpsc::UnboundedSender<Ended>, mpsc::UnboundedReceiver<Ended>),
-    pub(super) notices: (mpsc::UnboundedSender<Notice>, mpsc::UnboundedReceiver<Notice>),
-    /// What our source listed last, and its id.
-    pub(super) listed: Option<(Arc<Listing>, ListingId)>,
-    /// The listing that was published last, and the era of the store that took it.
-    pub(super) published: Option<(ListingId, Nonce)>,
-    pub(super) planned: Option<(Facts, Plan)>,
-    pub(super) trouble: String,
-}
 
 impl Member {
     /// Takes part until told to leave, then leaves in order: stop, drain, release, leave.
@@ -353,14 +287,5 @@ async fn next_hint(hints: &mut Hints) -> Hint {
     match std::future::poll_fn(|context| hints.as_mut().poll_next(context)).await {
         Some(hint) => hint,
         None => std::future::pending().await,
-    }
-}
-
-impl Drop for Member {
-    /// Nobody is left to act for the session, so nothing may keep it alive.
-    fn drop(&mut self) {
-        if let Some(session) = &self.session {
-            session.end(Reason::Shutdown);
-        }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::call;
-use super::pass::Member;
+use super::member::Member;
 use super::renew::note_revoked;
 use super::work::Ended;
 use crate::clock::Moment;

@@ -1,25 +1,21 @@
 //! A member alone, for tests: its passes are called by hand, on a store in memory and by a clock that the test moves.
 //! Its TTL is 30 seconds, and its heartbeat does not beat by itself.
 
-use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 
-use super::listen::Listener;
-use super::pass::Member;
+use super::member::Member;
 use super::session::Session;
 use super::session::tests::{Hand, profile};
-use super::work::Manner;
-use super::{Identity, Settings, Status};
-use crate::clock::Moment;
+use super::work::Work;
+use super::{Participant, Settings};
 use crate::lease::{MemberId, Nonce, Pool, ResourceId, Term, Token};
-use crate::ledger::{Entry, Event, Recorder};
+use crate::ledger::{Entry, Event};
 use crate::plan::{Facts, Plan};
 use crate::store::memory::MemoryStore;
 use crate::store::{Answer, LeaseStore, Listing, OpenSession, Profile, Pulse, Registry, Wanted};
-use crate::view::View;
 
 pub(super) const TTL: Duration = Duration::from_secs(30);
 
@@ -49,56 +45,15 @@ impl Scene {
     /// A member whose source lists these, and who has not joined. Its work does nothing and never ends.
     pub(super) fn new(listed: Listing) -> Self {
         let (store, clock) = (MemoryStore::new(), Arc::new(Hand::default()));
-        let shared = Arc::new(store.clone());
-        let settings = Settings::with_ttl(TTL);
-        let name: crate::lease::MemberName = "one".parse().unwrap();
-        let (recorder, _) = Recorder::new(pool(), name.clone(), clock.clone(), shared.clone());
-        let member = Member {
-            pool: pool(),
-            identity: Identity {
-                name,
-                capacity: None,
-                labels: BTreeMap::new(),
-                ready: watch::channel(true).1,
-                generate: Arc::new(|| id("one-1")),
-            },
-            manner: Manner { grace: settings.grace, aborts: true },
-            settings,
-            store: shared,
-            clock: clock.clone(),
-            recorder,
-            work: Arc::new(|_| Box::pin(std::future::pending())),
-            listing: Some(watch::channel(Arc::new(listed)).1),
-            listing_is_final: true,
-            ready_is_final: true,
-            status: watch::Sender::new(Status::NOTHING),
-            trust: watch::Sender::new(None),
-            view: View::new(pool()),
-            listener: Listener::default(),
-            session: None,
-            joined_at: Moment::default(),
-            flaps: 0,
-            tenures: BTreeMap::new(),
-            compared: false,
-            told: false,
-            returning: BTreeMap::new(),
-            free_since: HashMap::new(),
-            resting: HashMap::new(),
-            members_changed_at: Moment::default(),
-            member_ids: Vec::new(),
-            member_hashes: Vec::new(),
-            handed: HashMap::new(),
-            floors: HashMap::new(),
-            opening: None,
-            leaving: false,
-            stopped_at: None,
-            ended: mpsc::unbounded_channel(),
-            notices: mpsc::unbounded_channel(),
-            listed: None,
-            published: None,
-            planned: None,
-            trouble: String::new(),
-        };
+        let participant = Participant::join(Arc::new(store.clone()), pool())
+            .name("one")
+            .unwrap()
+            .settings(Settings::with_ttl(TTL))
+            .clock(clock.clone())
+            .ids(|| id("one-1"));
+        let work: Work = Arc::new(|_| Box::pin(std::future::pending()));
+        let listing = watch::channel(Arc::new(listed)).1;
+        let (member, _) = Member::new(participant, work, Some(listing));
         Self { member, store, clock }
     }
 

@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use super::call;
-use super::pass::{Member, STAGGER, STAGGER_MAX};
+use super::member::Member;
+use super::pass::{STAGGER, STAGGER_MAX};
 use crate::clock::Moment;
 use crate::lease::MemberId;
 use crate::ledger::{Event, Reason};

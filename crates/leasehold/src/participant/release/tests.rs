@@ -77,6 +77,29 @@ async fn what_was_revoked_stops_and_what_is_ours_does_not() {
     assert!(scene.member.returning.is_empty(), "what we know of does not go back by itself");
 }
 
+#[tokio::test]
+async fn what_is_ours_and_unknown_goes_back_wherever_it_stands_among_what_is_known() {
+    let mut scene = Scene::holding(&["b", "d"]).await;
+    let wanted = ["a", "c", "e"].map(|of| crate::store::Wanted { resource: resource(of), floor: Token(0) });
+    let session = scene.session();
+    let _ = scene.store.acquire(session.id(), session.sending().pulse, &wanted).await.unwrap();
+    scene.refresh().await;
+    scene.member.compare_with_view();
+    let back: Vec<_> = scene.member.returning.keys().map(|term| term.resource.as_str()).collect();
+    assert_eq!(back, ["a", "c", "e"]);
+    assert_eq!((told(&scene, "b"), told(&scene, "d")), (None, None));
+}
+
+#[tokio::test]
+async fn what_the_store_decides_after_a_pass_that_changed_nothing_is_seen_by_the_next() {
+    let mut scene = Scene::holding(&["a", "b"]).await;
+    scene.pass().await;
+    assert_eq!((told(&scene, "a"), told(&scene, "b")), (None, None));
+    let _ = scene.store.revoke(&super::super::scene::pool(), &scene.term("a")).await.unwrap();
+    scene.pass().await;
+    assert_eq!((told(&scene, "a"), told(&scene, "b")), (Some(Reason::Revoked), None));
+}
+
 /// A member that holds what its store has forgotten, with the store frozen.
 async fn forgotten(listed: &[&str]) -> Scene {
     let mut scene = Scene::joined(listed).await;
