@@ -13,6 +13,8 @@ mod config;
 mod demo;
 mod doctor;
 mod failure;
+#[cfg_attr(not(test), expect(dead_code, reason = "no command serves it"))]
+mod health;
 mod inspect;
 #[cfg(target_os = "linux")]
 mod log;
