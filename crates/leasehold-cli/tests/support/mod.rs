@@ -65,13 +65,20 @@ pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
 pub struct Place {
     directory: TempDir,
     pub store: PathBuf,
+    url: String,
 }
 
 impl Place {
     pub fn new() -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let store = directory.path().join("work.db");
-        Self { directory, store }
+        let url = format!("sqlite:{}", store.display());
+        Self { directory, store, url }
+    }
+
+    /// A place for files whose store is elsewhere.
+    pub fn on(url: String) -> Self {
+        Self { url, ..Self::new() }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -83,7 +90,7 @@ impl Place {
     }
 
     pub fn url(&self) -> String {
-        format!("sqlite:{}", self.store.display())
+        self.url.clone()
     }
 
     pub fn write(&self, name: &str, text: &str) -> String {
