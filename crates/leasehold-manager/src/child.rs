@@ -16,8 +16,8 @@ use tokio::process::{ChildStderr, ChildStdout};
 use tokio::signal::unix::{self, SignalKind};
 use tokio::sync::{oneshot, watch};
 
-use crate::deadman::{Deadline, Deadman};
-use crate::group::Group;
+use crate::deadman::{Deadman, Ward};
+use crate::group::{Group, GroupId};
 use crate::output::{Printer, Stream};
 use crate::program::Program;
 use crate::spawner::Spawner;
@@ -109,6 +109,22 @@ impl Running {
         self.exited().await
     }
 
+    /// Sends `SIGHUP` to the child itself, if it has a handler for it: look again at what you do. `false` if it has
+    /// none and was therefore not told.
+    pub fn signal_hangup(&self) -> bool {
+        self.tell(Signal::SIGHUP)
+    }
+
+    /// Sends `signal` to the child itself, if it is prepared for it. `false` if it was not sent.
+    pub(crate) fn tell(&self, signal: Signal) -> bool {
+        self.group.tell_leader(signal)
+    }
+
+    /// The number of the child's process group.
+    pub(crate) fn group(&self) -> GroupId {
+        self.group.id()
+    }
+
     /// Pauses every process of the group (`SIGSTOP`).
     pub fn pause(&self) {
         self.group.signal(Signal::SIGSTOP);
@@ -135,14 +151,23 @@ pub(crate) struct Tools {
     pub(crate) printer: Printer,
 }
 
+/// What a child begins as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Begin {
+    /// It works, under the deadline of all.
+    Work,
+    /// It leads nothing, so no deadline is needed.
+    Standby,
+}
+
 /// Starts a child. Its life is a task of its own, so that a caller that goes away leaves nothing behind.
-pub(crate) async fn run(tools: Tools, spec: Spec) -> Result<Running, RunError> {
+pub(crate) async fn run(tools: Tools, spec: Spec, begin: Begin) -> Result<(Running, Arc<Ward>), RunError> {
     let (answer, started) = oneshot::channel();
     tokio::spawn(async move {
-        match Life::begin(&tools, &spec).await {
+        match Life::begin(&tools, &spec, begin).await {
             Ok((life, running)) => {
                 // If nobody waits for it any more, this drops it, which kills the group.
-                let _ = answer.send(Ok(running));
+                let _ = answer.send(Ok((running, Arc::clone(&life.ward))));
                 drop(tools);
                 life.lead().await;
             }
@@ -157,7 +182,7 @@ pub(crate) async fn run(tools: Tools, spec: Spec) -> Result<Running, RunError> {
 struct Life {
     leader: Child,
     group: Arc<Group>,
-    deadman: Deadman,
+    ward: Arc<Ward>,
     /// The thread that forked the leader must live as long as it does.
     _spawner: Spawner,
     children: unix::Signal,
@@ -168,10 +193,13 @@ struct Life {
 }
 
 impl Life {
-    async fn begin(tools: &Tools, spec: &Spec) -> Result<(Self, Running), RunError> {
+    async fn begin(tools: &Tools, spec: &Spec, begin: Begin) -> Result<(Self, Running), RunError> {
         let failed = |source| RunError::Spawn { command: spec.shown(), source };
-        let until = tools.deadman.until().ok_or(RunError::NoDeadline)?;
-        if clock::now() >= until.term_at {
+        let go_by = match begin {
+            Begin::Work => tools.deadman.until().ok_or(RunError::NoDeadline)?.term_at,
+            Begin::Standby => Moment(u64::MAX),
+        };
+        if clock::now() >= go_by {
             return Err(RunError::TooLate);
         }
         let children = unix::signal(SignalKind::child()).map_err(failed)?;
@@ -188,7 +216,7 @@ impl Life {
         let mut life = Self {
             leader,
             group: Arc::clone(&group),
-            deadman: tools.deadman.clone(),
+            ward: Arc::new(tools.deadman.ward(group.id())),
             _spawner: tools.spawner.clone(),
             children,
             stop_by,
@@ -196,7 +224,7 @@ impl Life {
             started: clock::now(),
             asked: false,
         };
-        match life.go(tools, spec, until).await {
+        match life.go(tools, spec, begin, go_by).await {
             Ok(()) => Ok((life, Running { group, stop_by: stop, exit: exited })),
             Err(error) => {
                 life.end().await;
@@ -205,15 +233,18 @@ impl Life {
         }
     }
 
-    /// Lets the stub become its command, once the deadman watches the group.
-    async fn go(&mut self, tools: &Tools, spec: &Spec, until: Deadline) -> Result<(), RunError> {
+    /// Lets the stub become its command, once the deadman knows the group.
+    async fn go(&mut self, tools: &Tools, spec: &Spec, begin: Begin, go_by: Moment) -> Result<(), RunError> {
         self.pass_on_output(&tools.printer, spec.label())
             .map_err(|source| RunError::Spawn { command: spec.shown(), source })?;
-        self.deadman.watch(self.group.id()).await?;
+        match begin {
+            Begin::Work => self.ward.watch().await?,
+            Begin::Standby => self.ward.free().await?,
+        }
         self.started = clock::now();
         if let Some(mut input) = self.leader.stdin.take() {
             // A stub that has ended already cannot be told, and its exit is noticed like any other.
-            let _ = input.write_all(stub::go(until.term_at).as_bytes());
+            let _ = input.write_all(stub::go(go_by).as_bytes());
         }
         Ok(())
     }
@@ -255,7 +286,7 @@ impl Life {
             if !self.asked {
                 self.group.ask_to_end();
             }
-            self.deadman.stopping(self.group.id(), kill_at);
+            self.ward.stopping(kill_at);
         }
         self.asked = true;
     }
@@ -267,7 +298,7 @@ impl Life {
             next_child_signal(&mut self.children).await;
         }
         let ran_for = clock::now().since(self.started);
-        self.deadman.forget(self.group.id()).await;
+        self.ward.forget().await;
         let how = how(self.group.reap(&mut self.leader));
         let mut wait = LOOK_MIN;
         while !self.group.is_gone() {

@@ -10,9 +10,13 @@ use std::str::FromStr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nix::errno::Errno;
-use nix::sys::signal::{Signal, killpg};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, getpgid};
+
+mod prepared;
+
+use prepared::is_prepared_for;
 
 /// The number of a process group, which is the process id of its leader.
 ///
@@ -49,6 +53,19 @@ impl GroupId {
     pub(crate) fn ask_to_end(self) {
         self.signal(Signal::SIGTERM);
         self.signal(Signal::SIGCONT);
+    }
+
+    /// Whether a process belongs to the group; `None` if there is no such process any more.
+    pub(crate) fn has(self, process: Pid) -> Option<bool> {
+        // To the kernel, process 0 would be the caller.
+        if process.as_raw() <= 0 {
+            return Some(false);
+        }
+        match getpgid(Some(process)) {
+            Ok(group) => Some(group == self.pid()),
+            Err(Errno::ESRCH) => None,
+            Err(_) => Some(false),
+        }
     }
 }
 
@@ -103,6 +120,13 @@ impl Group {
         if !*reaped {
             self.id.ask_to_end();
         }
+    }
+
+    /// Sends `signal` to the leader alone, if it is prepared for it: a signal that merely tells something would end
+    /// every other process. `false` if it was not sent.
+    pub(crate) fn tell_leader(&self, signal: Signal) -> bool {
+        let reaped = self.reaped();
+        !*reaped && is_prepared_for(self.id.number(), signal) && kill(self.id.pid(), signal).is_ok()
     }
 
     /// Whether the leader has ended. Does not reap it.
@@ -169,6 +193,15 @@ mod tests {
             assert_eq!(number.to_string().parse::<GroupId>(), Err(()));
         }
         assert_eq!("2".parse(), Ok(GroupId(2)));
+    }
+
+    #[test]
+    fn a_sender_that_nobody_can_name_is_of_no_group() {
+        let own = GroupId(nix::unistd::getpgrp().as_raw());
+        assert_eq!(own.has(Pid::this()), Some(true));
+        assert_eq!(own.has(Pid::from_raw(0)), Some(false));
+        assert_eq!(GroupId(i32::MAX).has(Pid::this()), Some(false));
+        assert_eq!(own.has(Pid::from_raw(i32::MAX)), None);
     }
 
     #[test]

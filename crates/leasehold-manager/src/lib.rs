@@ -6,11 +6,14 @@
 //! **Invariant: no process of a child's process group runs after its deadline, even if this process is killed
 //! with `kill -9`, frozen with `SIGSTOP`, or never scheduled again.**
 //!
+//! A hot [`standby`] has no deadline while it leads nothing. It has one before it is told to lead, and until it has
+//! itself said that it stopped. Every child, with a deadline or without, dies with this process.
+//!
 //! Who keeps it, from near to far:
 //!
 //! 1. A child is started as a [`stub`], which becomes the command only after it has been told to go. It is told
 //!    so only after the deadman has confirmed that it watches the child's process group, so no work runs
-//!    unwatched. The stub also asks the kernel to kill it when the supervisor dies.
+//!    unwatched; a standby is told to lead only after the deadman has confirmed that it dies by the deadline. The stub also asks the kernel to kill it when the supervisor dies.
 //! 2. The [`supervisor`] itself stops children: `SIGTERM`, then `SIGKILL`, always to the whole group.
 //! 3. The [`deadman`], a process of its own in a session of its own, holds the deadline. It kills every group at
 //!    the deadline if nobody moved it, and at once if the supervisor is gone.
@@ -40,6 +43,10 @@ mod group;
 
 pub mod child;
 
+mod directory;
+
+pub mod standby;
+
 pub mod deadman;
 
 pub mod output;
@@ -49,9 +56,11 @@ pub mod restart;
 pub mod socket;
 
 pub use child::{Exit, How, Running};
+pub use nix::sys::signal::Signal;
 pub use output::Output;
 pub use program::{Program, hidden_command};
 pub use restart::{Next, Policy, Restart};
 pub use socket::{Question, Reply, Socket, ask};
 pub use spec::Spec;
+pub use standby::{Demoted, PromoteError, Standby};
 pub use supervisor::{RunError, Supervisor, SupervisorError};

@@ -11,8 +11,6 @@
 
 use std::fmt;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +22,8 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
+
+use crate::directory::private_directory;
 
 mod ask;
 
@@ -37,8 +37,6 @@ pub const CONNECTIONS_MAX: usize = 64;
 pub const IDLE_MAX: Duration = Duration::from_secs(2);
 /// A connection is closed after so long, so that others get their turn.
 pub const CONNECTION_MAX: Duration = Duration::from_secs(30);
-/// The longest path of a socket that every system takes.
-const PATH_MAX: usize = 100;
 
 /// What a child asks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -140,17 +138,6 @@ impl Drop for Socket {
     fn drop(&mut self) {
         self.task.abort();
     }
-}
-
-fn private_directory() -> io::Result<TempDir> {
-    let usual = std::env::temp_dir();
-    let name_length = "/leasehold-XXXXXX/socket".len();
-    let fits = usual.as_os_str().as_bytes().len() + name_length <= PATH_MAX;
-    let parent = if fits { usual } else { PathBuf::from("/tmp") };
-    tempfile::Builder::new()
-        .prefix("leasehold-")
-        .permissions(std::fs::Permissions::from_mode(0o700))
-        .tempdir_in(parent)
 }
 
 async fn listen(listener: UnixListener, answer: Answer) {

@@ -8,6 +8,8 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use nix::sys::signal::Signal;
+
 use crate::program::{Program, STUB};
 
 /// What to run for one piece of work.
@@ -18,6 +20,8 @@ pub struct Spec {
     label: String,
     env: Vec<(OsString, OsString)>,
     dir: Option<PathBuf>,
+    promotion: Option<Signal>,
+    demotion: Option<Signal>,
 }
 
 impl Spec {
@@ -29,6 +33,8 @@ impl Spec {
             label: String::new(),
             env: Vec::new(),
             dir: None,
+            promotion: Some(Signal::SIGUSR1),
+            demotion: Some(Signal::SIGUSR2),
         }
     }
 
@@ -82,6 +88,25 @@ impl Spec {
     pub fn dir(mut self, dir: impl Into<PathBuf>) -> Self {
         self.dir = Some(dir.into());
         self
+    }
+
+    /// The signal that tells a [`Standby`](crate::Standby) of its promotion, if any; `SIGUSR1` unless said otherwise.
+    #[must_use]
+    pub fn promotion_signal(mut self, signal: Option<Signal>) -> Self {
+        self.promotion = signal;
+        self
+    }
+
+    /// The signal that tells a [`Standby`](crate::Standby) of its demotion, if any; `SIGUSR2` unless said otherwise.
+    #[must_use]
+    pub fn demotion_signal(mut self, signal: Option<Signal>) -> Self {
+        self.demotion = signal;
+        self
+    }
+
+    /// The signals that tell of promotion and demotion.
+    pub(crate) fn signals(&self) -> (Option<Signal>, Option<Signal>) {
+        (self.promotion, self.demotion)
     }
 
     pub(crate) fn label(&self) -> &str {

@@ -1,7 +1,8 @@
 //! A child's first stage: waits for the word to go, then becomes the command.
 //!
 //! Invariant: the command never runs unless the supervisor lives, has said `go`, and the deadline it named lies
-//! ahead. The supervisor says `go` only after the deadman has confirmed that it watches this process group.
+//! ahead. The supervisor says `go` only after the deadman has confirmed that it watches this process group. What leads
+//! nothing may begin at any time: its deadline is the last moment there is.
 //!
 //! Doing this after `exec` and not between `fork` and `exec` needs no unsafe code.
 

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use leasehold::clock::Moment;
 
-use crate::child::{self, Running, Tools};
+use crate::child::{self, Begin, Running, Tools};
 use crate::deadman::{Deadline, Deadman, DeadmanError};
 use crate::output::Output;
 use crate::program::Program;
 use crate::spawner::Spawner;
 use crate::spec::Spec;
+use crate::standby::{self, Standby};
 
 /// Why there is no supervisor.
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +44,9 @@ pub enum RunError {
         /// What the system said.
         source: io::Error,
     },
+    /// There is nowhere to tell a standby of its promotion.
+    #[error("no directory or socket could be made to tell the child of its promotion")]
+    Channel(#[source] io::Error),
     /// Nobody would kill the child at its deadline.
     #[error(transparent)]
     Deadman(#[from] DeadmanError),
@@ -57,7 +61,8 @@ pub enum RunError {
 ///
 /// No process of a child's process group runs after the deadline last given to [`Supervisor::extend`], or after
 /// the earlier one given to [`Running::stop`], even if this process is killed or frozen; except for the moment
-/// that the kernel takes to let the deadman run, so leave a margin.
+/// that the kernel takes to let the deadman run, so leave a margin. The same holds of a [`Standby`] from its
+/// promotion until it has itself confirmed its demotion; before and after, it ends with this process.
 ///
 /// # Assumptions
 ///
@@ -108,7 +113,21 @@ impl Supervisor {
     ///
     /// Dropping the future ends what it had started.
     pub async fn run(&self, spec: Spec) -> Result<Running, RunError> {
-        child::run(self.tools.clone(), spec).await
+        Ok(child::run(self.tools.clone(), spec, Begin::Work).await?.0)
+    }
+
+    /// Starts a child that leads nothing until it is [promoted](Standby::promote), and so needs no deadline. It ends
+    /// with this process all the same.
+    ///
+    /// # Errors
+    ///
+    /// If the system refuses a process, a directory or a socket, or nobody can watch it.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the future ends what it had started.
+    pub async fn run_standby(&self, spec: Spec) -> Result<Standby, RunError> {
+        standby::run(self.tools.clone(), spec).await
     }
 
     /// Waits until children can no longer be watched. All have been killed then, and none can be started.

@@ -16,8 +16,10 @@ use crate::group::GroupId;
 use crate::program::Program;
 use crate::spawner::Spawner;
 
+mod ward;
 mod wire;
 
+pub(crate) use ward::Ward;
 use wire::Wire;
 
 /// How often a new deadman is tried before all children are killed.
@@ -99,26 +101,9 @@ impl Deadman {
         *self.until.borrow()
     }
 
-    /// Returns when the deadman watches `group`.
-    pub(crate) async fn watch(&self, group: GroupId) -> Result<(), DeadmanError> {
-        if self.tell(Line::Watch(group)).await {
-            return Ok(());
-        }
-        match &*self.standing.borrow() {
-            Standing::Failed(error) => Err(error.clone()),
-            Standing::Watching { .. } => Err(io::Error::other("the runtime is shutting down").into()),
-        }
-    }
-
-    /// Says that `group` has been asked to end and is killed at `kill_at`.
-    pub(crate) fn stopping(&self, group: GroupId, kill_at: Moment) {
-        // Without a deadman the group has been killed already.
-        let _ = self.calls.send(Call { line: Line::Stopping(group, kill_at), heard: None });
-    }
-
-    /// Returns when no deadman watches `group` any more, so that its leader may be reaped.
-    pub(crate) async fn forget(&self, group: GroupId) {
-        self.tell(Line::Forget(group)).await;
+    /// A group whose leader has just been started.
+    pub(crate) fn ward(&self, group: GroupId) -> Ward {
+        Ward::new(self.clone(), group)
     }
 
     /// The process id of the present deadman.
@@ -142,10 +127,20 @@ impl Deadman {
         }
     }
 
-    /// Whether a deadman has heard `line`.
-    async fn tell(&self, line: Line) -> bool {
+    /// Says `line` after everything that was said before. What is returned ends well when a deadman has heard it.
+    fn say(&self, line: Line) -> oneshot::Receiver<()> {
         let (heard, answer) = oneshot::channel();
-        self.calls.send(Call { line, heard: Some(heard) }).is_ok() && answer.await.is_ok()
+        // Without a deadman every group has been killed already.
+        let _ = self.calls.send(Call { line, heard: Some(heard) });
+        answer
+    }
+
+    /// Why nobody hears what is said.
+    fn silence(&self) -> DeadmanError {
+        match &*self.standing.borrow() {
+            Standing::Failed(error) => error.clone(),
+            Standing::Watching { .. } => io::Error::other("the runtime is shutting down").into(),
+        }
     }
 }
 

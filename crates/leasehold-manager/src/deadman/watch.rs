@@ -27,6 +27,8 @@ pub(crate) struct Deadline {
 pub(crate) enum Line {
     Until(Deadline),
     Watch(GroupId),
+    Free(GroupId),
+    Demoting(GroupId, Moment),
     Stopping(GroupId, Moment),
     Forget(GroupId),
 }
@@ -36,6 +38,8 @@ impl fmt::Display for Line {
         match self {
             Self::Until(Deadline { term_at, kill_at }) => write!(f, "until {} {}", term_at.0, kill_at.0),
             Self::Watch(group) => write!(f, "watch {group}"),
+            Self::Free(group) => write!(f, "free {group}"),
+            Self::Demoting(group, kill_at) => write!(f, "demoting {group} {}", kill_at.0),
             Self::Stopping(group, kill_at) => write!(f, "stopping {group} {}", kill_at.0),
             Self::Forget(group) => write!(f, "forget {group}"),
         }
@@ -52,6 +56,8 @@ impl FromStr for Line {
                 Ok(Self::Until(Deadline { term_at: moment(term_at)?, kill_at: moment(kill_at)? }))
             }
             ["watch", group] => Ok(Self::Watch(group.parse()?)),
+            ["free", group] => Ok(Self::Free(group.parse()?)),
+            ["demoting", group, kill_at] => Ok(Self::Demoting(group.parse()?, moment(kill_at)?)),
             ["stopping", group, kill_at] => Ok(Self::Stopping(group.parse()?, moment(kill_at)?)),
             ["forget", group] => Ok(Self::Forget(group.parse()?)),
             _ => Err(()),
@@ -68,12 +74,19 @@ pub(crate) enum Due {
 
 #[derive(Debug, Default)]
 struct Watched {
+    /// It leads nothing, and the deadline of all is not its own.
+    free: bool,
+    /// The supervisor has told it to stop leading, and kills it then unless it says that it did. Never of a free one.
+    demote_by: Option<Moment>,
     /// The supervisor has asked it to end, and kills it then.
     stop_by: Option<Moment>,
     asked: bool,
 }
 
 /// The watched groups and their deadline.
+///
+/// Invariant: only `free` lifts a deadline, and never that of a group that has been asked to end.
+///
 ///
 /// Before the first `until` the deadline has passed: what nobody vouches for does not run.
 #[derive(Debug, Default)]
@@ -87,12 +100,19 @@ impl Watch {
     pub(crate) fn hear(&mut self, line: Line) {
         match line {
             Line::Until(new) => self.extend(new),
-            Line::Watch(group) => {
-                self.groups.entry(group).or_default();
+            Line::Watch(group) => self.groups.entry(group).or_default().free = false,
+            Line::Free(group) => {
+                let watched = self.groups.entry(group).or_default();
+                *watched = Watched { free: true, stop_by: watched.stop_by, ..Watched::default() };
+            }
+            Line::Demoting(group, kill_at) => {
+                if let Some(watched) = self.groups.get_mut(&group).filter(|watched| !watched.free) {
+                    watched.demote_by = Some(earliest(watched.demote_by, kill_at));
+                }
             }
             Line::Stopping(group, kill_at) => {
                 if let Some(watched) = self.groups.get_mut(&group) {
-                    watched.stop_by = Some(watched.stop_by.map_or(kill_at, |old| old.min(kill_at)));
+                    watched.stop_by = Some(earliest(watched.stop_by, kill_at));
                 }
             }
             Line::Forget(group) => {
@@ -114,12 +134,17 @@ impl Watch {
     pub(crate) fn lines(&self) -> Vec<Line> {
         let until = self.until.map(Line::Until);
         let groups = self.groups.iter().flat_map(|(group, watched)| {
-            [Some(Line::Watch(*group)), watched.stop_by.map(|kill_at| Line::Stopping(*group, kill_at))]
+            let group = *group;
+            [
+                Some(if watched.free { Line::Free(group) } else { Line::Watch(group) }),
+                watched.demote_by.map(|kill_at| Line::Demoting(group, kill_at)),
+                watched.stop_by.map(|kill_at| Line::Stopping(group, kill_at)),
+            ]
         });
         std::iter::once(until).chain(groups).flatten().collect()
     }
 
-    /// Every watched group.
+    /// Every watched group, the free ones too.
     pub(crate) fn groups(&self) -> impl Iterator<Item = GroupId> {
         self.groups.keys().copied()
     }
@@ -128,7 +153,7 @@ impl Watch {
     pub(crate) fn due(&mut self, now: Moment) -> Vec<(GroupId, Due)> {
         let until = self.until;
         let due_for = |watched: &mut Watched| {
-            if now >= kill_at(until, watched) {
+            if kill_at(until, watched).is_some_and(|at| now >= at) {
                 return Some(Due::Kill);
             }
             let ask = ask_at(until, watched).is_some_and(|at| now >= at);
@@ -141,25 +166,31 @@ impl Watch {
     /// The next moment at which something is due, if nobody says anything before.
     pub(crate) fn next(&self, now: Moment) -> Option<Moment> {
         let next_for = |watched: &Watched| {
-            let kill_at = kill_at(self.until, watched);
+            let kill_at = kill_at(self.until, watched)?;
             if now >= kill_at {
-                return now.after(KILL_AGAIN);
+                return Some(now.after(KILL_AGAIN));
             }
-            ask_at(self.until, watched).map_or(kill_at, |ask_at| ask_at.min(kill_at))
+            Some(ask_at(self.until, watched).map_or(kill_at, |ask_at| ask_at.min(kill_at)))
         };
-        self.groups.values().map(next_for).min()
+        self.groups.values().filter_map(next_for).min()
     }
 }
 
-fn kill_at(until: Option<Deadline>, watched: &Watched) -> Moment {
-    let all = until.map_or(Moment(0), |until| until.kill_at);
-    watched.stop_by.map_or(all, |own| own.min(all))
+fn earliest(old: Option<Moment>, new: Moment) -> Moment {
+    old.map_or(new, |old| old.min(new))
 }
 
-/// `None` if the group has been asked already, by the supervisor or from here.
+/// `None` if the group may run for as long as the supervisor lives.
+fn kill_at(until: Option<Deadline>, watched: &Watched) -> Option<Moment> {
+    let of_all = (!watched.free).then(|| until.map_or(Moment(0), |until| until.kill_at));
+    [of_all, watched.demote_by, watched.stop_by].into_iter().flatten().min()
+}
+
+/// `None` if the group need not end, has been asked already, by the supervisor or from here, or is about to stop
+/// leading.
 fn ask_at(until: Option<Deadline>, watched: &Watched) -> Option<Moment> {
-    let until = until.filter(|_| watched.stop_by.is_none() && !watched.asked)?;
-    Some(until.term_at.after(TERM_SLACK))
+    let told = watched.free || watched.asked || watched.demote_by.or(watched.stop_by).is_some();
+    Some(until.filter(|_| !told)?.term_at.after(TERM_SLACK))
 }
 
 #[cfg(test)]

@@ -6,5 +6,8 @@ mod children;
 mod deadman;
 mod faults;
 mod socket;
+mod standby;
+mod standby_faults;
 mod stub;
+mod supervised;
 mod support;

@@ -16,8 +16,13 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(15);
 
 /// The program of `examples/supervise.rs`, whose hidden commands are the stub and the deadman.
 pub(crate) fn program() -> PathBuf {
+    example("supervise")
+}
+
+/// The program of one of the examples.
+pub(crate) fn example(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a path of this test");
-    let path = test.ancestors().nth(2).expect("a target directory").join("examples/supervise");
+    let path = test.ancestors().nth(2).expect("a target directory").join("examples").join(name);
     let built = path.metadata().and_then(|file| file.modified());
     let built =
         built.unwrap_or_else(|_| panic!("{} is missing; `cargo build --examples` makes it", path.display()));

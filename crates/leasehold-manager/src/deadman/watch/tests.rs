@@ -89,6 +89,63 @@ fn stopping_a_group_that_is_not_watched_does_not_watch_it() {
 }
 
 #[test]
+fn a_free_group_has_no_deadline_until_it_is_watched() {
+    let mut watch = watch([Line::Free(group(7))]);
+    assert_eq!(watch.groups().collect::<Vec<_>>(), [group(7)]);
+    watch.hear(until(1000, 2000));
+    assert_eq!(watch.due(ms(9000)), []);
+    assert_eq!(watch.next(ms(9000)), None);
+    watch.hear(Line::Watch(group(7)));
+    assert_eq!(watch.due(ms(9000)), [(group(7), Due::Kill)]);
+}
+
+#[test]
+fn a_group_that_is_freed_may_outlive_the_deadline_and_is_asked_as_before_when_it_is_watched_again() {
+    let mut watch = watch([until(1000, 2000), Line::Watch(group(7))]);
+    assert_eq!(watch.due(ms(1100)), [(group(7), Due::AskToEnd)]);
+    watch.hear(Line::Free(group(7)));
+    assert_eq!(watch.due(ms(2000)), []);
+    assert_eq!(watch.next(ms(1100)), None);
+    watch.hear(Line::Watch(group(7)));
+    assert_eq!(watch.due(ms(1100)), [(group(7), Due::AskToEnd)]);
+}
+
+#[test]
+fn a_group_that_is_being_demoted_is_not_asked_to_end_and_dies_by_the_earlier_deadline() {
+    let demoting = |at| watch([until(1000, 2000), Line::Watch(group(7)), Line::Demoting(group(7), ms(at))]);
+    let mut early = demoting(500);
+    early.hear(Line::Demoting(group(7), ms(900)));
+    early.hear(Line::Watch(group(7)));
+    assert_eq!(early.next(ms(0)), Some(ms(500)));
+    assert_eq!(early.due(ms(499)), []);
+    assert_eq!(early.due(ms(500)), [(group(7), Due::Kill)]);
+
+    let mut late = demoting(9000);
+    assert_eq!(late.due(ms(1500)), []);
+    assert_eq!(late.due(ms(2000)), [(group(7), Due::Kill)]);
+}
+
+#[test]
+fn a_group_that_stopped_leading_in_time_is_free() {
+    let mut watch = watch([until(1000, 2000), Line::Watch(group(7)), Line::Demoting(group(7), ms(500))]);
+    watch.hear(Line::Free(group(7)));
+    assert_eq!(watch.due(ms(9000)), []);
+    watch.hear(until(8000, 9000));
+    watch.hear(Line::Watch(group(7)));
+    assert_eq!(watch.due(ms(7000)), [], "the end of its former term is not the end of this one");
+}
+
+#[test]
+fn a_free_group_cannot_be_demoted_but_stopped() {
+    let mut watch = watch([until(1, 2), Line::Free(group(7)), Line::Demoting(group(7), ms(500))]);
+    assert_eq!(watch.due(ms(500)), []);
+    watch.hear(Line::Stopping(group(7), ms(600)));
+    watch.hear(Line::Free(group(7)));
+    assert_eq!(watch.next(ms(500)), Some(ms(600)));
+    assert_eq!(watch.due(ms(600)), [(group(7), Due::Kill)]);
+}
+
+#[test]
 fn lines_that_make_no_sense_are_refused() {
     for text in [
         "",
@@ -102,6 +159,12 @@ fn lines_that_make_no_sense_are_refused() {
         "until -1 5",
         "kill 5",
         "watch  5",
+        "free",
+        "free 1",
+        "free 5 6",
+        "demoting 5",
+        "demoting 0 6",
+        "demoting 5 x",
     ] {
         assert_eq!(text.parse::<Line>(), Err(()), "{text:?}");
     }
@@ -112,6 +175,8 @@ fn any_line() -> impl Strategy<Value = Line> {
     prop_oneof![
         (0..100_u64, 0..100_u64).prop_map(|(term, kill)| until(term, kill)),
         any_group().prop_map(Line::Watch),
+        any_group().prop_map(Line::Free),
+        (any_group(), 0..100_u64).prop_map(|(group, at)| Line::Demoting(group, ms(at))),
         (any_group(), 0..100_u64).prop_map(|(group, at)| Line::Stopping(group, ms(at))),
         any_group().prop_map(Line::Forget),
     ]
@@ -145,6 +210,40 @@ proptest! {
             watch.due(ms(now)).into_iter().filter(|(_, due)| *due == Due::Kill).collect::<Vec<_>>()
         };
         prop_assert_eq!(kills(&mut old), kills(&mut new));
+        prop_assert_eq!(old.groups().collect::<Vec<_>>(), new.groups().collect::<Vec<_>>());
+        prop_assert_eq!(old.lines(), new.lines());
+    }
+
+    #[test]
+    fn nothing_but_free_lifts_the_deadline_of_a_demotion(
+        lines in prop::collection::vec(any_line(), 0..20),
+        at in 0..100_u64,
+    ) {
+        let mut watch = watch([Line::Watch(group(2)), Line::Demoting(group(2), ms(at))]);
+        let lifts = [Line::Free(group(2)), Line::Forget(group(2))];
+        for line in lines.into_iter().filter(|line| !lifts.contains(line)) {
+            watch.hear(line);
+            prop_assert!(watch.due(ms(at)).contains(&(group(2), Due::Kill)));
+        }
+    }
+
+    #[test]
+    fn a_free_group_is_never_due(lines in prop::collection::vec(any_line(), 0..20), now in 0..300_u64) {
+        let mut watch = watch([Line::Watch(group(9)), Line::Demoting(group(9), ms(1)), Line::Free(group(9))]);
+        for line in lines {
+            watch.hear(line);
+            prop_assert!(watch.due(ms(now)).iter().all(|(due, _)| *due != group(9)));
+            prop_assert!(watch.groups().any(|known| known == group(9)));
+        }
+    }
+
+    #[test]
+    fn a_stop_is_never_lifted(lines in prop::collection::vec(any_line(), 0..20), at in 0..100_u64) {
+        let mut watch = watch([Line::Free(group(2)), Line::Stopping(group(2), ms(at))]);
+        for line in lines.into_iter().filter(|line| *line != Line::Forget(group(2))) {
+            watch.hear(line);
+            prop_assert!(watch.due(ms(at)).contains(&(group(2), Due::Kill)));
+        }
     }
 
     #[test]
