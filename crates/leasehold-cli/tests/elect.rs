@@ -148,7 +148,11 @@ fn no_wait_ends_at_once_where_somebody_else_leads() {
     leader_of(&place, &["one"], 0);
     let refused = place.ask(&["elect", "--key", KEY, "--no-wait", "--log", "error", "--", "true"]);
     assert_eq!(refused.code, Some(75), "{}", refused.err);
-    assert!(refused.err.starts_with("leasehold: one-") && refused.err.contains(" leads /ccm"), "{}", refused.err);
+    assert!(
+        refused.err.starts_with("leasehold: one-") && refused.err.contains(" leads /ccm"),
+        "{}",
+        refused.err
+    );
 }
 
 #[test]
@@ -162,10 +166,14 @@ fn observe_prints_who_leads_and_every_change() {
     lines.args(["elect", "--store", &place.url(), "--key", KEY, "--observe", "--json"]);
     let lines = place.start("lines", &mut lines);
     wait_until("one is seen leading", || place.lines("watch.out").iter().any(|l| l.contains("one-")));
-    wait_until("also by programs", || place.lines("lines.out").iter().any(|l| l.contains("\"name\":\"one\"")));
+    wait_until("also by programs", || {
+        place.lines("lines.out").iter().any(|l| l.contains("\"name\":\"one\""))
+    });
     one.leave();
     wait_until("two is seen leading", || place.lines("watch.out").iter().any(|l| l.contains("two-")));
-    wait_until("also by programs", || place.lines("lines.out").iter().any(|l| l.contains("\"name\":\"two\"")));
+    wait_until("also by programs", || {
+        place.lines("lines.out").iter().any(|l| l.contains("\"name\":\"two\""))
+    });
     watch.leave();
     lines.leave();
 }

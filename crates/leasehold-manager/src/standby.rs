@@ -18,7 +18,8 @@
 //!    ```text
 //!    LEASEHOLD_LEADER=1       1 while it may lead, 0 while it may not
 //!    LEASEHOLD_TOKEN=7        the token of this term, or of the term that has ended; missing before the first
-//!    …                        whatever else the caller of `promote` says, while it may lead
+//!    …                        whatever else the caller of `promote` says, while it may lead; between single quotes if a
+//!                             shell needs them
 //!    ```
 //!
 //! 2. **A signal**: `SIGUSR1` of a promotion and `SIGUSR2` of a demotion, or what

@@ -38,7 +38,9 @@ fn the_leader_key_names_the_leader_on_a_lease_and_whoever_deletes_it_gets_anothe
 fn without_etcd_a_candidate_stands_by_and_leads_when_etcd_is_there() {
     let place = Place::on(format!("etcd://127.0.0.1:{}/later", free_port()));
     let waiting = candidate(&place, "one", &[]);
-    wait_until("it says so again and again", || waiting.log().matches("standing by, not leading").count() >= 3);
+    wait_until("it says so again and again", || {
+        waiting.log().matches("standing by, not leading").count() >= 3
+    });
     let said = waiting.log();
     assert!(said.contains("again_in=500ms") && said.contains("again_in=2s"), "the waits grow: {said}");
     assert_eq!(place.ticks(), [], "it never leads on a guess");

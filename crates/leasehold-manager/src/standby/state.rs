@@ -1,13 +1,13 @@
 //! What a child is told, as text: pure.
 //!
-//! Invariant: every line is one that a shell reads as it is, so no value can become a command or another line.
+//! Invariant: a shell that reads the file gets every value as it was given: none can become a command or another line.
 
 /// The most that one promotion can tell, in bytes.
 pub const STATE_MAX: usize = 4 * 1024;
 
 const LEADER: &str = "LEASEHOLD_LEADER";
 const TOKEN: &str = "LEASEHOLD_TOKEN";
-/// What may stand in a value besides letters and digits.
+/// What a shell reads as it is, besides letters and digits.
 const MARKS: &str = "._-:@+=/,%";
 
 /// Why something cannot be told.
@@ -22,10 +22,8 @@ pub enum StateError {
         /// The name.
         name: String,
     },
-    /// The value would not be read as it was written.
-    #[error(
-        "{name} cannot be told with the value {value:?}: a value has ASCII letters, digits and {MARKS} only"
-    )]
+    /// The value would not stay on its line.
+    #[error("{name} cannot be told with the value {value:?}: a value has no control characters")]
     Value {
         /// The name.
         name: String,
@@ -45,21 +43,21 @@ pub enum StateError {
 pub(super) struct State {
     leader: bool,
     token: Option<u64>,
-    more: String,
+    more: Vec<(String, String)>,
 }
 
 impl State {
     /// It may lead under `token`.
     pub(super) fn leading(token: u64, pairs: &[(&str, &str)]) -> Result<Self, StateError> {
-        let mut more = String::new();
+        let mut more = Vec::with_capacity(pairs.len());
         for (name, value) in pairs {
             if !is_name(name) {
                 return Err(StateError::Name { name: (*name).to_owned() });
             }
-            if !value.chars().all(|c| c.is_ascii_alphanumeric() || MARKS.contains(c)) {
+            if value.chars().any(char::is_control) {
                 return Err(StateError::Value { name: (*name).to_owned(), value: (*value).to_owned() });
             }
-            more.push_str(&format!("{name}={value}\n"));
+            more.push(((*name).to_owned(), (*value).to_owned()));
         }
         let state = Self { leader: true, token: Some(token), more };
         match state.file().len() {
@@ -70,20 +68,32 @@ impl State {
 
     /// It may not lead, or no longer under `token`.
     pub(super) fn standby(token: Option<u64>) -> Self {
-        Self { leader: false, token, more: String::new() }
+        Self { leader: false, token, more: Vec::new() }
     }
 
     /// The content of the file.
     pub(super) fn file(&self) -> String {
         let token = self.token.map(|token| format!("{TOKEN}={token}\n")).unwrap_or_default();
-        format!("{LEADER}={}\n{token}{}", u8::from(self.leader), self.more)
+        format!("{LEADER}={}\n{token}{}", u8::from(self.leader), self.lines(quoted))
     }
 
     /// The event.
     pub(super) fn event(&self) -> String {
         let what = if self.leader { "PROMOTED" } else { "DEMOTED" };
         let token = self.token.map(|token| format!("TOKEN={token}\n")).unwrap_or_default();
-        format!("{what}=1\n{token}{}", self.more)
+        format!("{what}=1\n{token}{}", self.lines(str::to_owned))
+    }
+
+    fn lines(&self, written: fn(&str) -> String) -> String {
+        self.more.iter().map(|(name, value)| format!("{name}={}\n", written(value))).collect()
+    }
+}
+
+/// As a shell reads it: between single quotes where it has to be.
+fn quoted(value: &str) -> String {
+    match value.chars().all(|c| c.is_ascii_alphanumeric() || MARKS.contains(c)) {
+        true => value.to_owned(),
+        false => format!("'{}'", value.replace('\'', r"'\''")),
     }
 }
 
@@ -110,8 +120,20 @@ mod tests {
     }
 
     #[test]
-    fn what_would_be_read_differently_is_refused() {
-        for value in ["a\nb", "a b", "$(x)", "`x`", "'", "\"", "a;b", "a\0b", "~", "é"] {
+    fn a_shell_reads_every_value_as_it_was_given() {
+        for value in
+            ["a b", "$(x)", "`x`", "'", "it's", "\"", "a;b", "~", "é", "\\", "{\"token\":7}", "#x", "!"]
+        {
+            let state = State::leading(7, &[("X", value)]).expect("a state").file();
+            let script = format!("{state}printf %s \"$X\"");
+            let read = std::process::Command::new("sh").args(["-c", &script]).output().expect("a shell");
+            assert_eq!(String::from_utf8_lossy(&read.stdout), value, "{state}");
+        }
+    }
+
+    #[test]
+    fn what_would_not_stay_on_its_line_is_refused() {
+        for value in ["a\nb", "a\rb", "a\0b"] {
             let refused = State::leading(7, &[("X", value)]);
             assert!(matches!(refused, Err(StateError::Value { .. })), "{value:?}");
         }
