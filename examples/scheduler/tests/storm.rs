@@ -1,6 +1,6 @@
 //! Five replicas on three etcd members for two minutes, and whatever can happen to both.
 //!
-//! `STORM_SEED` repeats the choices of a run, `STORM_SECONDS` makes it longer.
+//! `STORM_SEED` repeats the dice of a run, though not its timing nor who leads when; `STORM_SECONDS` makes it longer.
 
 mod stage;
 
@@ -64,9 +64,10 @@ impl Storm {
     /// One mishap, maybe during an outage, and both mended.
     fn round(&mut self, number: usize) {
         let (mishap, outage) = (MISHAPS[number % MISHAPS.len()], OUTAGES[number % OUTAGES.len()]);
-        // The one that leads in two of three rounds, as far as can be told.
-        let leader = self.stage.leader(SCHEDULER).filter(|_| self.roll(3) > 0);
-        let name = leader.unwrap_or_else(|| NAMES[self.roll(NAMES.len())].to_owned());
+        // The one that leads in two of three rounds, as far as can be told. Dice are rolled the same whoever leads.
+        let (the_leader, any) = (self.roll(3) > 0, NAMES[self.roll(NAMES.len())]);
+        let leader = self.stage.leader(SCHEDULER).filter(|_| the_leader);
+        let name = leader.unwrap_or_else(|| any.to_owned());
         let member = self.stage.cluster.leader();
         match outage {
             Outage::None => {}
