@@ -141,7 +141,7 @@ impl Etcd {
     }
 }
 
-/// An etcd cluster of three.
+/// An etcd cluster.
 #[derive(Debug)]
 pub struct EtcdCluster {
     members: Vec<Member>,
@@ -165,7 +165,9 @@ impl EtcdCluster {
         Self::of(3, EtcdOptions::default())
     }
 
-    fn of(count: usize, options: EtcdOptions) -> Self {
+    /// Starts as many members as asked for and waits until they answer.
+    #[must_use]
+    pub fn of(count: usize, options: EtcdOptions) -> Self {
         let dir = Dir::new();
         let members = (1..=count).map(|number| {
             let name = format!("n{number}");
