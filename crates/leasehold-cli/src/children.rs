@@ -9,11 +9,11 @@ use std::ffi::OsString;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use leasehold::Lease;
+use leasehold::{Lease, Pool, ResourceId};
 use leasehold::clock::{self, Moment};
 use leasehold::participant::{OnUncertain, Settings, State};
 use leasehold_manager::{Exit, Output, Program, Question, Reply, Running, Socket, Spec, Supervisor};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
 pub(crate) use self::command::check;
@@ -30,6 +30,7 @@ pub(crate) struct Home {
     leases: Leases,
     socket: Socket,
     settings: Settings,
+    hangup: Notify,
 }
 
 /// What becomes of a child.
@@ -49,7 +50,7 @@ impl Home {
             Socket::open(move |question| leases.answer(question))
                 .map_err(|error| Failure::system("the socket for children cannot be opened", &error))?
         };
-        Ok(Self { supervisor, leases, socket, settings })
+        Ok(Self { supervisor, leases, socket, settings, hangup: Notify::new() })
     }
 
     pub(crate) fn supervisor(&self) -> &Supervisor {
@@ -67,11 +68,14 @@ impl Home {
         Admitted { leases: self.leases.clone(), lease: lease.clone() }
     }
 
+    /// A command that runs under no lease, as those that stand by do.
+    pub(crate) fn spec_without_lease(&self, command: &[OsString], pool: &Pool, resource: &ResourceId) -> Spec {
+        of_words(command).pool(pool.as_str()).resource(resource.as_str()).socket(self.socket.path())
+    }
+
     /// A command under a lease, with the lease's own values in it.
     pub(crate) fn spec(&self, command: &[OsString], lease: &Lease) -> Spec {
-        let words = command::fill(command, lease);
-        let (program, args) = words.split_first().map_or((OsString::new(), &[][..]), |(p, a)| (p.clone(), a));
-        Spec::new(program, args.iter().cloned())
+        of_words(&command::fill(command, lease))
             .pool(lease.pool().as_str())
             .resource(lease.resource().as_str())
             .token(lease.token().0)
@@ -84,11 +88,26 @@ impl Home {
     /// # Errors
     /// It could not be started.
     pub(crate) async fn run(&self, lease: &Lease, spec: Spec) -> Result<Fate, leasehold_manager::RunError> {
+        self.extend_for(lease);
+        let child = self.supervisor.run(spec).await?;
+        Ok(self.live(lease, &child).await)
+    }
+
+    /// Moves the deadline to where a lease has it: what begins under the lease needs one.
+    pub(crate) fn extend_for(&self, lease: &Lease) {
         if let Some(until) = lease.common_deadline() {
             extend_to(&self.supervisor, &self.settings, until);
         }
-        let child = self.supervisor.run(spec).await?;
-        Ok(self.live(lease, &child).await)
+    }
+
+    /// Has the children that run under leases look at everything again.
+    pub(crate) fn hang_up(&self) {
+        self.hangup.notify_waiters();
+    }
+
+    /// Ends when they should.
+    pub(crate) async fn hung_up(&self) {
+        self.hangup.notified().await;
     }
 
     /// Watches a child until it ends or must end; pauses it while the lease is uncertain, if the pool says so.
@@ -98,6 +117,7 @@ impl Home {
         loop {
             tokio::select! {
                 exit = child.exited() => return Fate::Ended(exit),
+                () = self.hung_up() => hang_up_on(child),
                 _ = lease.lost() => {
                     child.stop(self.kill_at(lease)).await;
                     return Fate::Stopped;
@@ -114,8 +134,14 @@ impl Home {
         }
     }
 
-    fn kill_at(&self, lease: &Lease) -> Moment {
+    /// When a child that was told to stop is killed.
+    pub(crate) fn kill_at(&self, lease: &Lease) -> Moment {
         clock::now().after(self.settings.grace).min(lease.trusted_until().before(KILL_BEFORE))
+    }
+
+    /// How long a child gets to stop by itself.
+    pub(crate) fn grace(&self) -> Duration {
+        self.settings.grace
     }
 
     /// Ends the supervisor, when what the children said has been written. All of them are gone.
@@ -124,6 +150,18 @@ impl Home {
         if let Ok(supervisor) = Arc::try_unwrap(self.supervisor) {
             supervisor.finish(OUTPUT_MAX).await;
         }
+    }
+}
+
+fn of_words(words: &[OsString]) -> Spec {
+    let (program, args) = words.split_first().map_or((OsString::new(), &[][..]), |(p, a)| (p.clone(), a));
+    Spec::new(program, args.iter().cloned())
+}
+
+/// Has a child look at everything again, if it knows how to.
+pub(crate) fn hang_up_on(child: &Running) {
+    if !child.signal_hangup() {
+        tracing::warn!(pid = child.pid(), "the command has no handler for SIGHUP, so it was not told to reconcile");
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use leasehold::Lease;
 use leasehold::clock::{Clock, SystemClock};
@@ -90,23 +91,24 @@ impl Leader<'_> {
 
     /// The command, with what it needs to lead.
     fn spec(&self, lease: &Lease) -> Spec {
-        with_guard(
-            self.home.spec(self.command, lease).env("LEASEHOLD_ELECTION", self.key.as_str()),
-            lease.guard(self.store),
-        )
+        let told = what_is_told(self.key, lease, self.store);
+        told.into_iter().fold(self.home.spec(self.command, lease), |spec, (name, value)| spec.env(name, value))
     }
+}
+
+/// What a leader's command is told besides its lease: the key, and what its writes can depend on.
+pub(super) fn what_is_told(key: &Key, lease: &Lease, store: &dyn Store) -> Vec<(&'static str, String)> {
+    let mut told = vec![("LEASEHOLD_ELECTION", key.to_string())];
+    match lease.guard(store) {
+        Some(Guard::Etcd { key, value }) => told.extend([
+            ("LEASEHOLD_GUARD_KEY", String::from_utf8_lossy(&key).into_owned()),
+            ("LEASEHOLD_GUARD_VALUE", String::from_utf8_lossy(&value).into_owned()),
+        ]),
+        Some(Guard::Sql { condition }) => told.push(("LEASEHOLD_GUARD_SQL", condition)),
+        _ => {}
+    }
+    told
 }
 
 /// A command that could not be started counts like one that failed at once.
-const NOT_STARTED: Exit = Exit { how: How::Unknown, ran_for: std::time::Duration::ZERO, asked: false };
-
-/// Tells a command what its writes can depend on.
-fn with_guard(spec: Spec, guard: Option<Guard>) -> Spec {
-    match guard {
-        Some(Guard::Etcd { key, value }) => spec
-            .env("LEASEHOLD_GUARD_KEY", String::from_utf8_lossy(&key).into_owned())
-            .env("LEASEHOLD_GUARD_VALUE", String::from_utf8_lossy(&value).into_owned()),
-        Some(Guard::Sql { condition }) => spec.env("LEASEHOLD_GUARD_SQL", condition),
-        _ => spec,
-    }
-}
+pub(super) const NOT_STARTED: Exit = Exit { how: How::Unknown, ran_for: Duration::ZERO, asked: false };

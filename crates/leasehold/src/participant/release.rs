@@ -122,7 +122,8 @@ impl Member {
         for step in moves.values().filter(|step| step.now) {
             if step.reason != MoveReason::Rebalance || self.may_rebalance(step, now) {
                 let offer = Offer { to: step.to.clone(), load: step.load };
-                self.begin_release(&step.resource, Reason::Rebalance, Some(offer));
+                let reason = if self.leaving { Reason::Shutdown } else { Reason::Rebalance };
+                self.begin_release(&step.resource, reason, Some(offer));
             }
         }
         if self.leaving {

@@ -3,7 +3,9 @@
 //! Invariant: once another term of the resource has been granted, or this one was given back, the condition is false and
 //! stays false. The server judges it in one step with the write, so neither a pause nor a clock can get in between.
 
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 use super::OpenSession;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 use crate::lease::Term;
 
 /// A condition to make a write depend on. What a holder writes with it is refused once the resource has gone to another,
