@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use leasehold::clock;
 use leasehold_testkit::{Etcd, EtcdCluster, EtcdOptions};
 
+use super::recovery;
 use super::scenes::Scene;
 use super::servers::{Server, prepare};
 
@@ -59,10 +61,10 @@ fn the_leader_of_three_is_killed() {
 fn the_leader_of_three_is_paused_and_resumed_again_and_again() {
     let scene = Scene::<Three>::begin();
     for _ in 0..3 {
+        std::thread::sleep(TTL / 2);
         scene.server.pause();
         std::thread::sleep(TTL);
         scene.server.resume();
-        std::thread::sleep(TTL / 2);
     }
     scene.end();
 }
@@ -72,9 +74,11 @@ fn the_leader_of_three_is_paused_and_resumed_again_and_again() {
 fn one_of_three_that_does_not_lead_is_cut_off() {
     let scene = Scene::<Three>::begin();
     let follower = (scene.server.0.leader() + 1) % 3;
+    let cut = clock::now();
     scene.server.0.pause(follower);
     std::thread::sleep(TTL * 2);
     scene.stage.until_shared(&["one", "two", "three"], &[3, 3, 3]);
+    recovery::measure(&scene.stage, "the cut", cut);
     scene.server.0.resume(follower);
     scene.end();
 }
@@ -85,8 +89,8 @@ fn one_of_three_that_does_not_lead_is_cut_off() {
 fn history_is_compacted_under_watching_members() {
     let scene = Scene::<Etcd>::begin();
     for _ in 0..5 {
-        scene.server.compact();
         std::thread::sleep(TTL / 3);
+        scene.server.compact();
     }
     scene.end();
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use leasehold::clock;
 use leasehold_testkit::{Postgres, wait_for};
 
 use nix::sys::signal::Signal;
@@ -65,7 +66,8 @@ fn a_synchronous_standby_stalls_and_writes_appear_late() {
     std::thread::sleep(TTL * 2);
     let others = scene.stage.shares(&["one", "three"]);
     assert_eq!(others, [3, 3], "work was taken over though nothing was confirmed");
+    let healed = clock::now();
     replica.resume();
-    scene.until_others_do_everything(&["one", "three"]);
+    scene.until_taken_over_by(&["one", "three"], "healing", healed);
     scene.judge();
 }

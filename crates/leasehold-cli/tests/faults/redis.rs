@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use leasehold::clock::Moment;
+use leasehold::clock::{self, Moment};
 use leasehold::fence::{Admission, Fence};
 use leasehold::{ResourceId, Token};
 use leasehold_testkit::{Faults, Persistence, Proxy, Redis, RedisSetup};
 
+use super::recovery;
 use super::scenes::Scene;
 use super::servers::prepare;
 use super::stage::Stretch;
@@ -25,8 +26,10 @@ fn forgetful() -> Redis {
 fn everything_is_flushed() {
     let scene = Scene::on(forgetful(), TTL);
     let before = scene.stage.stretches().len();
+    let flushed = clock::now();
     scene.server.flush_all();
     std::thread::sleep(TTL * 2);
+    recovery::measure(&scene.stage, "the flush", flushed);
     assert_eq!(
         scene.stage.stretches().len(),
         before,

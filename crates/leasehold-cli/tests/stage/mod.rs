@@ -144,6 +144,14 @@ impl Stage {
         }
     }
 
+    pub(crate) fn ttl(&self) -> Duration {
+        self.ttl
+    }
+
+    pub(crate) fn until_everything_is_worked_on(&self) {
+        self.until("everything is worked on", |stage| stage.running().len() == stage.resources.len());
+    }
+
     /// Waits until the work is shared out in these numbers, in any order, and stays so for a while.
     pub(crate) fn until_shared(&self, names: &[&str], wanted: &[usize]) {
         let mut since = clock::now();
@@ -176,6 +184,12 @@ impl Stage {
         let said = String::from_utf8_lossy(&judged.stdout);
         assert!(judged.status.success(), "{said}{}", String::from_utf8_lossy(&judged.stderr));
         assert!(said.contains("overlap 0 s"), "{said}");
+    }
+
+    /// When this member's work last wrote.
+    pub(crate) fn last_work_of(&self, name: &str) -> Moment {
+        let its = self.stretches().into_iter().filter(|stretch| stretch.name == name);
+        its.map(|stretch| stretch.to).max().unwrap_or_default()
     }
 
     /// The longest that any resource which `name` was working on was left alone before the next owner began.
