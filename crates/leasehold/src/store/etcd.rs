@@ -60,8 +60,8 @@ use super::{
 };
 use crate::lease::{BeatNumber, MemberId, Nonce, Pool, ResourceId, Term};
 
-/// The most items one call may carry: their leases and the sessions of those who hold them fit into one transaction.
-const ITEMS_MAX: usize = 60;
+/// The most items one call may carry: a few transactions that are carried out at once.
+const ITEMS_MAX: usize = 4 * sweeps::CHUNK;
 /// How long one call may take.
 const CALL: Duration = Duration::from_secs(3);
 
@@ -135,8 +135,10 @@ impl EtcdStore {
         let native = self.native_for(session, wanted).await?;
         let campaign = self.campaign(native);
         let known = self.of_session(session);
-        let decide = |step: &mut era::Step<'_>| leases::acquire(step, &campaign, session, pulse, wanted);
-        let answer = self.engine.transact(&known, decide).await?;
+        let decide = |step: &mut era::Step<'_>, pulse, wanted: &[Wanted]| {
+            leases::acquire(step, &campaign, session, pulse, wanted)
+        };
+        let answer = self.engine.in_parts(&known, session, pulse, wanted, decide).await?;
         let won = match &answer {
             Answer::Done(outcomes) => outcomes.iter().any(
                 |outcome| matches!(outcome, Acquired::Granted(term) if self.is_mirrored(&term.resource)),
@@ -159,18 +161,17 @@ impl EtcdStore {
         terms: &[Release],
     ) -> Result<Answer<Vec<Released>>, StoreError> {
         let campaign = self.campaign(None);
-        let mirrored = terms.iter().any(|release| self.is_mirrored(&release.term.resource));
         let known = self.of_session(session);
-        let decide = |step: &mut era::Step<'_>| {
-            let answer = leases::release(step, &campaign, session, pulse, terms)?;
-            let still = match step.pool_of(session)? {
-                Some(pool) if mirrored => mirror::holds_any(step, &campaign, session, &pool)?,
-                _ => true,
-            };
-            Ok((answer, still))
+        let decide = |step: &mut era::Step<'_>, pulse, terms: &[Release]| {
+            leases::release(step, &campaign, session, pulse, terms)
         };
-        let (answer, still) = self.engine.transact(&known, decide).await?;
-        if !still {
+        let answer = self.engine.in_parts(&known, session, pulse, terms, decide).await?;
+        let mirrored = terms.iter().any(|release| self.is_mirrored(&release.term.resource));
+        let still = self.engine.transact(&known, |step| match step.pool_of(session)? {
+            Some(pool) => mirror::holds_any(step, &campaign, session, &pool),
+            None => Ok(true),
+        });
+        if mirrored && !still.await? {
             self.natives.end(&self.engine.client, session).await;
         }
         Ok(answer)

@@ -60,6 +60,18 @@ pub(super) fn raise(
     Ok(())
 }
 
+/// What a call of several parts does last.
+pub(super) fn rise(step: &mut Step<'_>, id: &MemberId, pulse: Pulse) -> Result<Answer<()>, Stop> {
+    Ok(match meet(step, id, pulse)? {
+        Answer::Done(mut own) => {
+            raise(step, id, &mut own, pulse.number)?;
+            Answer::Done(())
+        }
+        Answer::Gone => Answer::Gone,
+        Answer::Frozen(nonce) => Answer::Frozen(nonce),
+    })
+}
+
 /// Writes a session in which more than the beat changed.
 pub(super) fn keep(step: &mut Step<'_>, id: &MemberId, own: &mut Own) -> Result<(), Stop> {
     own.value.quiet = false;

@@ -1,21 +1,55 @@
 //! Calls that touch more than one transaction can hold: they go forward in bounded transactions, each of which is right
 //! by itself, and whoever repeats them goes on where they stopped.
 
+use std::future::poll_fn;
+use std::task::Poll;
+
 use super::draft::Stop;
 use super::era::Step;
 use super::keys::{Key, after};
 use super::leases;
 use super::proto::KeyValue;
 use super::record::{LeaseValue, SessionValue, decode, unreadable};
+use super::sessions;
 use super::transact::Engine;
 use crate::clock;
-use crate::lease::{MemberId, Nonce, Pool, Term};
+use crate::lease::{BeatNumber, MemberId, Nonce, Pool, Term};
 use crate::store::{Answer, Cursor, OpenSession, Pulse, Reasserted, StoreError, Thawed};
 
-/// How many records one transaction changes.
-const CHUNK: usize = 60;
+/// How many records one transaction changes: leases and the sessions of those who hold them fit into it.
+pub(super) const CHUNK: usize = 60;
 
 impl Engine {
+    /// Carries out a session's call on some items: in one transaction if they fit, otherwise in several at once.
+    ///
+    /// Invariant: the beat is raised with the items or after all of them. A cluster that forgets any has forgotten the beat too.
+    pub(super) async fn in_parts<I: Sync, T: Send>(
+        &self,
+        known: &[Key],
+        id: &MemberId,
+        pulse: Pulse,
+        items: &[I],
+        decide: impl Fn(&mut Step<'_>, Pulse, &[I]) -> Result<Answer<Vec<T>>, Stop> + Send + Sync,
+    ) -> Result<Answer<Vec<T>>, StoreError> {
+        if items.len() <= CHUNK {
+            return self.transact(known, |step| decide(step, pulse, items)).await;
+        }
+        let (decide, unraised) = (&decide, Pulse { number: BeatNumber(0), ..pulse });
+        let part = |part| self.transact(known, move |step| decide(step, unraised, part));
+        let mut outcomes = Vec::with_capacity(items.len());
+        for answer in all(items.chunks(CHUNK).map(part)).await {
+            match answer? {
+                Answer::Done(mut some) => outcomes.append(&mut some),
+                refused => return Ok(refused),
+            }
+        }
+        Ok(match self.transact(known, |step| sessions::rise(step, id, pulse)).await? {
+            Answer::Done(()) => Answer::Done(outcomes),
+            Answer::Gone => Answer::Gone,
+            Answer::Frozen(nonce) => Answer::Frozen(nonce),
+        })
+    }
+
     /// Says again what a session holds.
     pub(super) async fn reassert(
         &self,
@@ -111,6 +145,22 @@ impl Engine {
         }
         Ok(held)
     }
+}
+
+/// Waits for all of them at once.
+async fn all<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
+    let mut waiting: Vec<_> = futures.map(|future| (Box::pin(future), None)).collect();
+    poll_fn(|context| {
+        for (future, output) in waiting.iter_mut().filter(|(_, output)| output.is_none()) {
+            if let Poll::Ready(ready) = future.as_mut().poll(context) {
+                *output = Some(ready);
+            }
+        }
+        let ended = waiting.iter().all(|(_, output)| output.is_some());
+        if ended { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    waiting.into_iter().filter_map(|(_, output)| output).collect()
 }
 
 /// Ends sessions that did not reassert; false if the store is no longer frozen under `nonce`.
