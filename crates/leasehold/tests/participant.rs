@@ -81,6 +81,23 @@ async fn until_shared(members: &[&Running], counts: &[usize]) {
     assert!(start.await.is_ok(), "wanted {counts:?}, the last seen was {held:?}");
 }
 
+/// Waits until the work of everything that is held has begun, which is a moment later than it is held.
+async fn until_begun(witness: &Witness, members: &[&Running]) {
+    let begun = || {
+        let all = witness.stretches();
+        let seen = |resource: &ResourceId, token: u64| {
+            all.iter().any(|stretch| stretch.resource == resource.as_str() && stretch.token == token)
+        };
+        members.iter().all(|member| member.status().borrow().held.iter().all(|(id, token)| seen(id, token.0)))
+    };
+    let waited = tokio::time::timeout(PATIENCE, async {
+        while !begun() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    });
+    assert!(waited.await.is_ok(), "some work did not begin: {:?}", witness.stretches());
+}
+
 // proves R002, R063, C17, U12
 #[tokio::test(flavor = "multi_thread")]
 async fn members_share_evenly_and_a_newcomer_gets_exactly_its_share() {
@@ -93,6 +110,7 @@ async fn members_share_evenly_and_a_newcomer_gets_exactly_its_share() {
     let two = member("two").await;
     let three = member("three").await;
     until_shared(&[&one, &two, &three], &[3, 3, 3]).await;
+    until_begun(&witness, &[&one, &two, &three]).await;
     let before = witness.stretches().len();
     let four = member("four").await;
     until_shared(&[&one, &two, &three, &four], &[2, 2, 2, 3]).await;
