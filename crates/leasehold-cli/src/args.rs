@@ -16,6 +16,7 @@ use leasehold::{MemberName, Pool, ResourceId};
 use leasehold_manager::Restart;
 
 use self::value::{duration, grade, label};
+use crate::health::HealthArgs;
 
 /// One owner for every piece of work.
 #[derive(Debug, Parser)]
@@ -255,12 +256,18 @@ pub(crate) struct ElectArgs {
     /// With --observe, print JSON, one change a line
     #[arg(long, requires = "observe")]
     pub(crate) json: bool,
+    /// Run the command from the start as a hot standby, and tell it when it leads and when it no longer does.
+    /// The command is given here, as to a shell, or after --
+    #[arg(long, value_name = "CMD", num_args = 0..=1, conflicts_with_all = ["once", "no_wait", "observe"])]
+    pub(crate) standby: Option<Option<String>>,
+    #[command(flatten)]
+    pub(crate) health: HealthArgs,
     /// Refuse to start on a store that keeps its word less well: may-lose-writes, durable-on-one-node or
     /// durable-and-linearizable
     #[arg(long, env = "LEASEHOLD_REQUIRE_GRADE", value_parser = grade, value_name = "GRADE")]
     pub(crate) require_grade: Option<Grade>,
     /// The command to run while leading
-    #[arg(last = true, required_unless_present = "observe", value_name = "CMD")]
+    #[arg(last = true, required_unless_present_any = ["observe", "standby"], value_name = "CMD")]
     pub(crate) command: Vec<std::ffi::OsString>,
 }
 

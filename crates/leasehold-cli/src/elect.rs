@@ -6,23 +6,29 @@
 mod environment;
 mod lead;
 mod observe;
+mod report;
+mod standby;
 
+use std::ffi::OsString;
 use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use leasehold::MemberName;
 use leasehold::clock::{Clock, SystemClock};
 use leasehold::election::{Candidate, Election, Key, Seat};
-use leasehold::ledger::Reason;
 use leasehold::participant::Settings;
 use leasehold::store::around::Metered;
 use leasehold::store::{Store, StoreErrorKind, StoreUrl, open};
 
 use self::lead::{Ending, Leader};
+use self::report::{Elections, Told};
+use self::standby::HotStandby;
 use crate::args::ElectArgs;
 use crate::children::{self, Home};
 use crate::failure::{Failure, chain};
+use crate::health::{Health, HealthArgs};
 use crate::signals::{Signals, told_to_stop};
 use crate::{doctor, log};
 
@@ -39,6 +45,7 @@ struct Order {
     key: Key,
     name: Option<String>,
     settings: Settings,
+    health: HealthArgs,
 }
 
 impl Order {
@@ -60,7 +67,9 @@ impl Order {
         times.ttl = times.ttl.map_or_else(environment::ttl, |ttl| Ok(Some(ttl)))?;
         let settings = times.applied(Settings::for_election());
         settings.check().map_err(|error| Failure::usage(error.to_string()))?;
-        Ok(Self { url, key, name, settings })
+        let mut health = args.health.clone();
+        health.health = health.health.map_or_else(environment::health, |address| Ok(Some(address)))?;
+        Ok(Self { url, key, name, settings, health })
     }
 }
 
@@ -71,21 +80,50 @@ pub(crate) async fn elect(args: ElectArgs) -> Result<ExitCode, Failure> {
     if args.observe {
         return observe::observe(&order.url, &order.key, args.json, signals).await;
     }
-    children::check(&args.command)?;
+    let command = command(&args)?;
+    children::check(&command)?;
+    let health = Health::open(&order.health).await?;
     let store = tokio::select! {
         store = reach(&order, args.no_wait) => store?,
         () = signals.next() => return Ok(ExitCode::SUCCESS),
     };
     doctor::at_start(&*store, args.require_grade).await?;
-    let home = Home::open(order.settings.clone()).await?;
-    let candidate = candidate(&order, &store).await?;
+    let home = Arc::new(Home::open(order.settings.clone()).await?);
+    let candidate = Arc::new(candidate(&order, &store).await?);
     let extending = home.extending(candidate.trusted_until());
-    let leader =
-        Leader { home: &home, store: &*store, key: &order.key, command: &args.command, once: args.once };
-    let (failed, ending) = take_part(&candidate, &leader, args.no_wait, signals).await;
+    let elections = Arc::new(Elections::default());
+    let serving = health.map(|health| {
+        let told = Told {
+            candidate: Arc::clone(&candidate),
+            home: Arc::clone(&home),
+            elections: Arc::clone(&elections),
+            name: order.name.as_ref().map_or_else(|| MemberName::of_host().to_string(), Clone::clone),
+            ttl: order.settings.ttl,
+        };
+        health.serve(Arc::new(told))
+    });
+    let (failed, ending) = if args.standby.is_some() {
+        let standby = HotStandby::new(&home, &*store, &command, &elections);
+        let campaign = async {
+            standby.campaign(&candidate).await;
+            Ending::Lost
+        };
+        let outcome = take_part(&candidate, &home, campaign, signals).await;
+        standby.stop(home.grace()).await;
+        outcome
+    } else {
+        let leader =
+            Leader { home: &home, store: &*store, key: &order.key, command: &command, once: args.once };
+        take_part(&candidate, &home, campaign(&candidate, &leader, &elections, args.no_wait), signals).await
+    };
+    if let Some(serving) = serving {
+        serving.finish().await;
+    }
     extending.abort();
     let _ = extending.await;
-    home.close().await;
+    if let Some(home) = Arc::into_inner(home) {
+        home.close().await;
+    }
     match (failed, ending) {
         (Some(failed), _) => Err(failed),
         (None, Some(ending)) => ending.report(&order.key),
@@ -93,17 +131,34 @@ pub(crate) async fn elect(args: ElectArgs) -> Result<ExitCode, Failure> {
     }
 }
 
+/// The command after `--`, or the one that `--standby` names.
+fn command(args: &ElectArgs) -> Result<Vec<OsString>, Failure> {
+    match (&args.standby, args.command.is_empty()) {
+        (Some(Some(line)), true) => {
+            // Signals go to the process itself, so the shell makes way for it.
+            Ok(["sh", "-c"].map(OsString::from).into_iter().chain([format!("exec {line}").into()]).collect())
+        }
+        (Some(Some(_)), false) => {
+            Err(Failure::usage("--standby names a command, and there is one after --; leave one of them out"))
+        }
+        (Some(None), true) => Err(Failure::usage(
+            "--standby needs a command; give it as --standby './scheduler --fast' or after --",
+        )),
+        _ => Ok(args.command.clone()),
+    }
+}
+
 /// Campaigns and leads until there is nothing more to do or somebody says so.
 async fn take_part(
     candidate: &Candidate,
-    leader: &Leader<'_>,
-    no_wait: bool,
+    home: &Home,
+    campaign: impl Future<Output = Ending>,
     signals: Signals,
 ) -> (Option<Failure>, Option<Ending>) {
-    let mut campaign = pin!(campaign(candidate, leader, no_wait));
+    let mut campaign = pin!(campaign);
     let (mut ending, failed) = tokio::select! {
         ending = &mut campaign => (Some(ending), None),
-        failed = told_to_stop(leader.home.supervisor(), signals, false) => (None, failed),
+        failed = told_to_stop(home.supervisor(), signals, false) => (None, failed),
     };
     // The seat goes back when the command has stopped, so the campaign goes on until it has.
     let mut leaving = pin!(candidate.leave());
@@ -145,7 +200,12 @@ async fn reach(order: &Order, no_wait: bool) -> Result<Arc<dyn Store>, Failure> 
 }
 
 /// Leads whenever elected, until there is nothing more to do.
-async fn campaign(candidate: &Candidate, leader: &Leader<'_>, no_wait: bool) -> Ending {
+async fn campaign(
+    candidate: &Candidate,
+    leader: &Leader<'_>,
+    elections: &Elections,
+    no_wait: bool,
+) -> Ending {
     loop {
         let leadership = if no_wait {
             tokio::select! {
@@ -156,16 +216,12 @@ async fn campaign(candidate: &Candidate, leader: &Leader<'_>, no_wait: bool) -> 
         } else {
             candidate.campaign().await
         };
-        tracing::info!(key = %candidate.key(), token = %leadership.token(), member = %leadership.lease().member(), "elected");
-        if let Some(ending) = leader.lead(leadership.lease()).await {
+        elections.won(candidate.key(), &leadership);
+        let ending = leader.lead(leadership.lease()).await;
+        elections.over(candidate.key(), &leadership).await;
+        if let Some(ending) = ending {
             return ending;
         }
-        let reason = tokio::select! {
-            biased;
-            reason = leadership.lost() => reason,
-            () = std::future::ready(()) => Reason::Voluntary,
-        };
-        tracing::info!(key = %candidate.key(), token = %leadership.token(), reason = reason.as_str(), "no longer leading");
     }
 }
 

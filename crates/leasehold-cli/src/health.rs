@@ -30,7 +30,7 @@ pub(crate) use self::serve::Serving;
 use crate::failure::{Failure, code};
 
 /// Where health is told, and to whom.
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub(crate) struct HealthArgs {
     /// Tell health, metrics and who leads over HTTP, at this address: 127.0.0.1:8081
     #[arg(long, env = "LEASEHOLD_HEALTH", value_parser = address, value_name = "ADDR")]

@@ -17,7 +17,6 @@ mod doctor;
 #[cfg(target_os = "linux")]
 mod elect;
 mod failure;
-#[cfg_attr(not(test), expect(dead_code, reason = "no command serves it"))]
 mod health;
 mod inspect;
 #[cfg(target_os = "linux")]

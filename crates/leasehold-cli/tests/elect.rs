@@ -8,6 +8,8 @@ mod etcd;
 mod health;
 #[path = "elect/refused.rs"]
 mod refused;
+#[path = "elect/standby.rs"]
+mod standby;
 
 use std::time::Duration;
 

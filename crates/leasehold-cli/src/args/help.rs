@@ -65,8 +65,14 @@ to the store's own server can depend on: LEASEHOLD_GUARD_KEY and
 LEASEHOLD_GUARD_VALUE on etcd, LEASEHOLD_GUARD_SQL on SQLite and PostgreSQL.
 
 Where ours say nothing, ETCD_ENDPOINTS (or ETCD_HOST and ETCD_PORT),
-ETCD_USERNAME, ETCD_PASSWORD, ETCD_TLS, LEADER_KEY, LEADER_LEASE_TTL (seconds)
-and SCHEDULER_INSTANCE_ID count. Linux only.";
+ETCD_USERNAME, ETCD_PASSWORD, ETCD_TLS, LEADER_KEY, LEADER_LEASE_TTL (seconds),
+SCHEDULER_INSTANCE_ID and HEALTH_PORT count. Linux only.
+
+With --standby the command runs all the time. It is told that it leads, and
+that it no longer does, by SIGUSR1 and SIGUSR2, by the file that
+LEASEHOLD_STATE_FILE names and by a datagram to LEASEHOLD_EVENTS_SOCKET; it
+confirms that it stopped leading with STANDBY=1 and TOKEN=N to NOTIFY_SOCKET,
+or is killed and started again. See docs/elect.md.";
 
 pub(super) const CHECK: &str = "\
 Examples, within a child of `leasehold run` or `leasehold elect`:

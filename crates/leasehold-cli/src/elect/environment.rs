@@ -1,5 +1,6 @@
 //! The variables that schedulers of another make are set up with: they count where ours say nothing.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use leasehold::election::Key;
@@ -81,6 +82,15 @@ pub(super) fn ttl() -> Result<Option<Duration>, Failure> {
         ))),
     };
     var("LEADER_LEASE_TTL").map(parse).transpose()
+}
+
+/// `HEALTH_PORT`, on this machine only.
+pub(super) fn health() -> Result<Option<SocketAddr>, Failure> {
+    let parse = |port: String| match port.parse::<u16>() {
+        Ok(port) => Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
+        Err(_) => Err(Failure::usage(format!("HEALTH_PORT={port:?} is no port; give one, as in 8081"))),
+    };
+    var("HEALTH_PORT").map(parse).transpose()
 }
 
 #[cfg(test)]

@@ -87,7 +87,12 @@ impl<'a> HotStandby<'a> {
     }
 
     /// Has the command lead until it must not; answers how it was lost, if it was.
-    async fn lead(&self, candidate: &Candidate, leadership: &Leadership, standby: &mut Standby) -> Option<Loss> {
+    async fn lead(
+        &self,
+        candidate: &Candidate,
+        leadership: &Leadership,
+        standby: &mut Standby,
+    ) -> Option<Loss> {
         let lease = leadership.lease();
         let _admitted = self.home.admit(lease);
         self.home.extend_for(lease);

@@ -19,7 +19,7 @@ fn ask(port: u16, method: &str, path: &str) -> Option<(u16, String)> {
     Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
 }
 
-fn status(port: u16, method: &str, path: &str) -> u16 {
+pub(crate) fn status(port: u16, method: &str, path: &str) -> u16 {
     ask(port, method, path).map_or(0, |(status, _)| status)
 }
 
