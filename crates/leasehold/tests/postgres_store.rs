@@ -3,6 +3,8 @@
 
 #[path = "postgres/forgets.rs"]
 mod forgets;
+#[path = "postgres/guard.rs"]
+mod guard;
 #[path = "postgres/pooler.rs"]
 mod pooler;
 #[path = "support/postgres_server.rs"]

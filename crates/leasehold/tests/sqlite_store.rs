@@ -9,14 +9,16 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
+use leasehold::Election;
 use leasehold::clock;
+use leasehold::election::Key;
 use leasehold::lease::Nonce;
 use leasehold::store::conformance::member::{all_leases, freeze, session, session_of};
 use leasehold::store::conformance::{Member, pool, wanted};
 use leasehold::store::sqlite::SqliteStore;
 use leasehold::store::{
-    Acquired, Answer, Cursor, Era, Reasserted, Released, Store, StoreError, StoreErrorKind, StoreUrl, Thawed,
-    Wanted,
+    Acquired, Answer, Cursor, Era, Guard, Reasserted, Released, Store, StoreError, StoreErrorKind, StoreUrl,
+    Thawed, Wanted,
 };
 use sqlite_file::{File, open};
 
@@ -394,4 +396,33 @@ async fn who_runs_out_of_tokens_is_told_the_last_one() {
         error.to_string().contains(&format!("the tokens of a are used up: {last} is the last")),
         "{error}"
     );
+}
+
+// proves C39
+#[tokio::test]
+async fn who_leads_no_more_cannot_write_to_the_same_file_under_its_guard() {
+    let file = File::new();
+    let key = Key::new("seat").expect("a good key");
+    let candidate =
+        |store: Arc<dyn Store>, key: Key| Election::new(store, key).ttl(Duration::from_secs(2)).start();
+    let one = candidate(open(&file.path()).await, key.clone()).await.expect("it can start");
+    let first = one.campaign().await;
+    file.execute("CREATE TABLE written (n int)", []);
+    let write = |row: u32, guard: &Option<Guard>| match guard {
+        Some(Guard::Sql { condition }) => {
+            file.execute(&format!("INSERT INTO written SELECT {row} WHERE {condition}"), []);
+        }
+        other => panic!("{other:?} is for another store"),
+    };
+    let old = first.guard();
+    write(1, &old);
+    drop(first);
+    let two = candidate(open(&file.path()).await, key).await.expect("it can start");
+    let second = two.campaign().await;
+    write(2, &old);
+    write(3, &second.guard());
+    let connection = rusqlite::Connection::open(file.path()).expect("the file can be opened");
+    let mut rows = connection.prepare("SELECT n FROM written ORDER BY n").expect("a good query");
+    let rows: Result<Vec<u32>, _> = rows.query_map([], |row| row.get(0)).expect("rows").collect();
+    assert_eq!(rows.expect("numbers"), [1, 3]);
 }

@@ -44,7 +44,7 @@ fn only_the_leader_says_that_it_leads_and_it_can_be_told_to_resign() {
     assert_eq!(status(ports[1], "POST", "/admin/trigger-reconcile"), 409);
     assert_eq!(status(ports[0], "GET", "/health"), 200);
     let (_, metrics) = ask(ports[0], "GET", "/metrics").unwrap();
-    assert!(metrics.contains("leasehold_is_leader 1"), "{metrics}");
+    assert!(metrics.contains("leasehold_is_leader{key=\"/ccm/scheduler/leader\"} 1"), "{metrics}");
     let told = clock::now();
     assert_eq!(status(ports[0], "POST", "/admin/resign-leadership"), 200);
     let gap = until_next_leads(&place, &["two"], token, told);
