@@ -19,7 +19,6 @@ use leasehold::MemberName;
 use leasehold::clock::{Clock, SystemClock};
 use leasehold::election::{Candidate, Election, Key, Seat};
 use leasehold::participant::Settings;
-use leasehold::store::around::Metered;
 use leasehold::store::{Store, StoreErrorKind, StoreUrl, open};
 
 use self::lead::{Ending, Leader};
@@ -185,7 +184,7 @@ async fn reach(order: &Order, no_wait: bool) -> Result<Arc<dyn Store>, Failure> 
     let mut wait = WAIT_MIN;
     loop {
         match open(&order.url).await {
-            Ok(store) => return Ok(Arc::new(Metered::new(store))),
+            Ok(store) => return Ok(store),
             Err(error) if no_wait || error.kind() == StoreErrorKind::Misconfigured => {
                 return Err(error.into());
             }
