@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::call;
 use super::member::Member;
+use super::pass::PERIOD;
 use super::renew::{Heartbeat, guard};
 use super::session::Session;
 use crate::clock::Moment;
@@ -12,6 +13,8 @@ use crate::ledger::{Event, Reason};
 use crate::plan;
 use crate::store::{Answer, Listing, ListingId, OpenSession, Profile, StoreError};
 
+/// How long a session that is over is tried to be closed, while the store does not answer.
+const CLOSING_MAX: Duration = Duration::from_secs(600);
 /// From this many quick returns on, a name waits longer before work is moved to it.
 const FLAPS_FREE: u32 = 3;
 
@@ -162,8 +165,13 @@ impl Member {
         let (store, clock, settings) =
             (Arc::clone(&self.store), Arc::clone(&self.clock), self.settings.clone());
         tokio::spawn(async move {
-            // Not answered, silence ends it all the same.
-            let _ = call(&*clock, &settings, store.close(session.id())).await;
+            // Not answered, silence ends it all the same, a TTL after the store is back.
+            let give_up_at = clock.now().after(CLOSING_MAX);
+            while call(&*clock, &settings, store.close(session.id())).await.is_err()
+                && clock.now() < give_up_at
+            {
+                clock.sleep(PERIOD).await;
+            }
         });
     }
 

@@ -1,8 +1,8 @@
 //! Listening: who was heard, who has been silent for a whole TTL, and how long the store has been frozen.
 //!
-//! Invariant: silence is counted on this machine's clock, from *after* the answer that first showed a beat,
-//! and only across reads that are not far apart. Who was deaf starts again: the fault was ours or the store's,
-//! and the others must get a chance to be heard.
+//! Invariant: silence is counted on this machine's clock, from *after* the answer that first showed a beat. After reads
+//! that were far apart a session has a third of its TTL more to be heard: we were deaf, or the store was gone, and it may
+//! not have been able to speak. Orphans and freezes, which cannot speak, are counted anew then.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -31,7 +31,16 @@ struct Heard {
     beat: BeatNumber,
     ended: bool,
     since: Moment,
+    /// Since when it has been heard without a long break.
+    again: Moment,
     ttl: Duration,
+}
+
+impl Heard {
+    /// When its silence is complete.
+    fn due(&self) -> Moment {
+        self.since.after(self.ttl).max(self.again.after(self.ttl / 3))
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -69,9 +78,13 @@ impl Listener {
     fn hear_sessions(&mut self, view: &View, at: Moment, gap: Duration) {
         self.heard.retain(|id, _| view.sessions().contains_key(id));
         for (id, session) in view.sessions() {
-            let new = Heard { beat: session.beat, ended: session.ended, since: at, ttl: session.ttl };
+            let new =
+                Heard { beat: session.beat, ended: session.ended, since: at, again: at, ttl: session.ttl };
             match self.heard.get_mut(id) {
-                Some(old) if old.beat == new.beat && old.ended == new.ended && !is_deaf(gap, session.ttl) => {
+                Some(old) if old.beat == new.beat && old.ended == new.ended => {
+                    if is_deaf(gap, session.ttl) {
+                        old.again = at;
+                    }
                 }
                 Some(old) => *old = new,
                 None => {
@@ -108,7 +121,7 @@ impl Listener {
     pub(crate) fn silent(&self, now: Moment) -> Vec<(MemberId, BeatNumber, Moment)> {
         let living = self.heard.iter().filter(|(_, heard)| !heard.ended);
         let hearing = living.filter(|(_, heard)| !is_deaf(now.since(self.last_read), heard.ttl));
-        let due = hearing.map(|(id, heard)| (id.clone(), heard.beat, heard.since.after(heard.ttl)));
+        let due = hearing.map(|(id, heard)| (id.clone(), heard.beat, heard.due()));
         due.filter(|(.., due)| *due <= now).collect()
     }
 
@@ -150,7 +163,7 @@ impl Listener {
             return Some(self.era_since.after(self.thaw_after(ttl)));
         }
         let others = self.heard.iter().filter(|(id, heard)| !heard.ended && Some(*id) != me);
-        let silences = others.map(|(_, heard)| heard.since.after(heard.ttl));
+        let silences = others.map(|(_, heard)| heard.due());
         let orphans = self.orphans.values().map(|orphan| orphan.since.after(orphan.ttl));
         silences.chain(orphans).min()
     }
@@ -249,16 +262,26 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_was_deaf_starts_again() {
+    async fn who_was_deaf_gives_the_others_a_third_of_their_ttl_more() {
         let mut scene = scene().await;
         scene.read_at(0).await;
-        scene.read_at(2000).await;
+        scene.read_at(2500).await;
         assert!(!scene.silent_at(3001), "the reads were too far apart");
-        for millis in (2000..=5000).step_by(500) {
-            scene.read_at(millis).await;
-        }
-        assert!(scene.silent_at(5000));
+        assert_eq!(scene.listener.next_due(TTL, None), Some(at(3500)));
+        scene.read_at(3400).await;
+        assert!(!scene.silent_at(3499));
+        assert!(scene.silent_at(3500));
         assert!(!scene.silent_at(9000), "a verdict needs a recent read");
+    }
+
+    #[tokio::test]
+    async fn a_short_break_costs_nothing_beyond_the_ttl() {
+        let mut scene = scene().await;
+        scene.read_at(0).await;
+        scene.read_at(1600).await;
+        scene.read_at(2900).await;
+        assert!(!scene.silent_at(2999));
+        assert!(scene.silent_at(3000));
     }
 
     #[tokio::test]
