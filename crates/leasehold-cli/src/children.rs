@@ -9,9 +9,9 @@ use std::ffi::OsString;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use leasehold::{Lease, Pool, ResourceId};
 use leasehold::clock::{self, Moment};
 use leasehold::participant::{OnUncertain, Settings, State};
+use leasehold::{Lease, Pool, ResourceId};
 use leasehold_manager::{Exit, Output, Program, Question, Reply, Running, Socket, Spec, Supervisor};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
@@ -69,7 +69,12 @@ impl Home {
     }
 
     /// A command that runs under no lease, as those that stand by do.
-    pub(crate) fn spec_without_lease(&self, command: &[OsString], pool: &Pool, resource: &ResourceId) -> Spec {
+    pub(crate) fn spec_without_lease(
+        &self,
+        command: &[OsString],
+        pool: &Pool,
+        resource: &ResourceId,
+    ) -> Spec {
         of_words(command).pool(pool.as_str()).resource(resource.as_str()).socket(self.socket.path())
     }
 
@@ -161,7 +166,10 @@ fn of_words(words: &[OsString]) -> Spec {
 /// Has a child look at everything again, if it knows how to.
 pub(crate) fn hang_up_on(child: &Running) {
     if !child.signal_hangup() {
-        tracing::warn!(pid = child.pid(), "the command has no handler for SIGHUP, so it was not told to reconcile");
+        tracing::warn!(
+            pid = child.pid(),
+            "the command has no handler for SIGHUP, so it was not told to reconcile"
+        );
     }
 }
 

@@ -92,7 +92,8 @@ impl Leader<'_> {
     /// The command, with what it needs to lead.
     fn spec(&self, lease: &Lease) -> Spec {
         let told = what_is_told(self.key, lease, self.store);
-        told.into_iter().fold(self.home.spec(self.command, lease), |spec, (name, value)| spec.env(name, value))
+        told.into_iter()
+            .fold(self.home.spec(self.command, lease), |spec, (name, value)| spec.env(name, value))
     }
 }
 

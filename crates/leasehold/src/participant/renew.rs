@@ -17,9 +17,9 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use super::{call, no_answer};
 use super::session::{Sent, Session, Standing};
 use super::settings::{OnUncertain, Settings};
+use super::{call, no_answer};
 use crate::clock::{Clock, Moment};
 use crate::discover::with_causes;
 use crate::lease::{Nonce, Term};

@@ -187,7 +187,9 @@ async fn what_a_late_answer_does_not_list_as_revoked_stays_revoked() {
     assert_eq!((session.trusted_until_of(&one), session.trusted_until_of(&two)), (ms(900), ms(1200)));
     assert!(matches!(scene.notices.try_recv(), Ok(Notice::Revoked(terms)) if terms == [one]));
     assert!(scene.heartbeat.hear_late(late, Ok(Answer::Done(vec![two.clone()]))));
-    assert!(matches!(scene.notices.try_recv(), Ok(Notice::Revoked(terms)) if terms == std::slice::from_ref(&two)));
+    assert!(
+        matches!(scene.notices.try_recv(), Ok(Notice::Revoked(terms)) if terms == std::slice::from_ref(&two))
+    );
     assert!(session.confirm_beat(session.sending()));
     assert_eq!(session.trusted_until_of(&two), ms(1200), "what is learned late is not extended either");
 }
