@@ -36,7 +36,8 @@
 //!   any plan does.
 //! - **Opening** is one step: a new session holds nothing. (A late repetition of it is modelled where tombstones
 //!   are collected.)
-//! - **Answers to calls that were given up** are dropped, as a dropped future drops them.
+//! - **Answers to calls that were given up** are dropped, as a dropped future drops them. (The participant takes the late
+//!   answer to one heartbeat; the simulation has that.)
 //! - **The token base** after a thaw stands for a number above all that can have been given out. That seconds
 //!   since 2020 are such a number is an assumption about one clock, made here and not proved.
 //! - **Revocation, REST sessions, foreign keys** are not modelled.
