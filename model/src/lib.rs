@@ -36,7 +36,9 @@
 //!   any plan does.
 //! - **Opening** is one step: a new session holds nothing. (A late repetition of it is modelled where tombstones
 //!   are collected.)
-//! - **Answers to calls that were given up** are dropped, as a dropped future drops them.
+//! - **Answers to calls that were given up** are dropped, as a dropped future drops them. The participant
+//!   takes the late answer to one heartbeat while the next is on its way. Here a heartbeat and an acquire are on their way
+//!   together, and the answer to each moves trust from its own sending, in whichever order they come.
 //! - **The token base** after a thaw stands for a number above all that can have been given out. That seconds
 //!   since 2020 are such a number is an assumption about one clock, made here and not proved.
 //! - **Revocation, REST sessions, foreign keys** are not modelled.

@@ -136,7 +136,7 @@ pub(crate) struct TimeArgs {
     /// How often a sign of life is given [default: a third of the TTL]
     #[arg(long, env = "LEASEHOLD_HEARTBEAT", value_parser = duration, allow_hyphen_values = true, value_name = "TIME")]
     pub(crate) heartbeat: Option<Duration>,
-    /// How long one call to the store may take [default: half the heartbeat, at most 3s]
+    /// How long one call to the store may take [default: three fifths of the heartbeat, at most 3s]
     #[arg(long, env = "LEASEHOLD_CALL_TIMEOUT", value_parser = duration, allow_hyphen_values = true, value_name = "TIME")]
     pub(crate) call_timeout: Option<Duration>,
     /// What is taken off the TTL for clocks that differ [default: a tenth of the TTL, at least 200ms]
@@ -157,7 +157,7 @@ impl TimeArgs {
         };
         if let Some(heartbeat) = self.heartbeat {
             settings.heartbeat = heartbeat;
-            settings.call_timeout = settings.call_timeout.min(heartbeat / 2);
+            settings.call_timeout = settings.call_timeout.min(heartbeat * 3 / 5);
         }
         settings.call_timeout = self.call_timeout.unwrap_or(settings.call_timeout);
         settings.margin = self.margin.unwrap_or(settings.margin);

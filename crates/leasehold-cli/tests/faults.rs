@@ -35,7 +35,7 @@ macro_rules! faults {
                 all_members_are_cut_off
                 the_requests_of_one_member_are_lost
                 the_network_loses_a_third_and_is_slow
-                a_round_trip_of_a_twentieth_of_the_ttl_loses_nobody_a_lease
+                a_round_trip_of_a_sixth_of_the_ttl_stops_no_work
                 an_outage_below_a_third_of_the_ttl_loses_nobody_a_lease
                 a_members_clock_jumps_an_hour
                 the_servers_disk_is_full

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 use crate::heir::Heir;
 use crate::psql::{USER, sql, try_each, try_sql, url};
@@ -185,11 +186,11 @@ impl Postgres {
 
     /// Kills it: nothing is written any more.
     pub fn kill(&mut self) {
-        // All of it at once: what is left over would keep a new server from starting.
-        if self.process.is_some() {
-            self.all(Signal::SIGKILL);
-        }
+        let children = self.process.as_ref().map(stopped_with_its_children).unwrap_or_default();
+        children.iter().for_each(|child| send(*child, Signal::SIGKILL));
         self.end(Signal::SIGKILL);
+        // What is left over would keep a new server from starting.
+        wait_for("all of PostgreSQL has ended", || !children.iter().any(|child| runs(*child)));
     }
 
     /// Stops it in good order, without waiting for its clients.
@@ -223,21 +224,13 @@ impl Postgres {
 
     /// Lets it and all its processes stand still.
     pub fn pause(&self) {
-        self.all(Signal::SIGSTOP);
+        stopped_with_its_children(self.process()).into_iter().for_each(|child| send(child, Signal::SIGSTOP));
     }
 
     /// Lets it go on.
     pub fn resume(&self) {
-        self.all(Signal::SIGCONT);
-    }
-
-    fn all(&self, signal: Signal) {
-        let leader = self.process().id();
-        let children = std::fs::read_to_string(format!("/proc/{leader}/task/{leader}/children"));
-        self.process().signal(signal);
-        for child in children.unwrap_or_default().split_whitespace().filter_map(|id| id.parse().ok()) {
-            let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(child), signal);
-        }
+        children(self.process()).into_iter().for_each(|child| send(child, Signal::SIGCONT));
+        self.process().signal(Signal::SIGCONT);
     }
 
     /// Kills one of its processes, as the kernel does when memory runs out.
@@ -245,8 +238,7 @@ impl Postgres {
     /// # Panics
     /// There is no such process.
     pub fn kill_child(&self, id: &str) {
-        let id = nix::unistd::Pid::from_raw(id.parse().expect("the number of a process"));
-        nix::sys::signal::kill(id, Signal::SIGKILL).expect("it runs");
+        kill(Pid::from_raw(id.parse().expect("the number of a process")), Signal::SIGKILL).expect("it runs");
     }
 
     /// Takes a copy of the files of a stopped server, to be put back with [`Postgres::put_back`].
@@ -333,6 +325,31 @@ fn template() -> &'static Path {
         (Heir::of(None, dir.path()), dir, data)
     });
     data
+}
+
+/// Lets the leader stand still, so that it starts no more processes, and says which it has.
+fn stopped_with_its_children(leader: &Process) -> Vec<Pid> {
+    leader.signal(Signal::SIGSTOP);
+    children(leader)
+}
+
+fn children(leader: &Process) -> Vec<Pid> {
+    let leader = leader.id();
+    let children = std::fs::read_to_string(format!("/proc/{leader}/task/{leader}/children"));
+    let children = children.unwrap_or_default();
+    children.split_whitespace().filter_map(|id| id.parse().ok()).map(Pid::from_raw).collect()
+}
+
+fn send(process: Pid, signal: Signal) {
+    // One that has ended has nothing to hear.
+    let _ = kill(process, signal);
+}
+
+/// Whether a process that need not be our own child has not ended.
+fn runs(process: Pid) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
+    state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
 }
 
 fn copy(dir: &Dir, from: &Path, to: &Path) {

@@ -330,6 +330,10 @@ async fn within<T>(
     tokio::select! {
         biased;
         answer = call => answer,
-        () = clock.sleep(limit) => Err(StoreError::unavailable(format!("the store gave no answer within {limit:?}"))),
+        () = clock.sleep(limit) => Err(no_answer(limit)),
     }
+}
+
+fn no_answer(limit: Duration) -> StoreError {
+    StoreError::unavailable(format!("the store gave no answer within {limit:?}"))
 }

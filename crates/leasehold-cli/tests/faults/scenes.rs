@@ -239,13 +239,16 @@ fn assert_nobody_lost_a_lease(stage: &Stage, changes_before: usize) {
     assert_eq!(changes_of_hands(stage), changes_before, "work has stopped or moved");
 }
 
-// proves L8 for lines that are fast enough: a call is given up after a sixth of the TTL, and some take several round trips
-pub(crate) fn a_round_trip_of_a_twentieth_of_the_ttl_loses_nobody_a_lease<S: Server>() {
+// proves L8
+pub(crate) fn a_round_trip_of_a_sixth_of_the_ttl_stops_no_work<S: Server>() {
+    // What is lost takes 200 ms longer whatever the TTL, and a busy machine adds to it: a shorter TTL would test those.
     let ttl = Duration::from_secs(6);
     let scene = Scene::<S>::with_ttl(ttl);
     let before = changes_of_hands(&scene.stage);
-    scene.all_ways(Faults { lose: 0.05, delay: ttl / 40, ..Faults::default() });
-    std::thread::sleep(ttl * 5);
+    scene.all_ways(Faults { lose: 0.05, delay: ttl / 12, ..Faults::default() });
+    let rest = scene.stage.longest_rest_during(ttl * 5);
+    println!("on a slow line no work rested for longer than {rest:?}");
+    assert!(rest < ttl / 6, "work has rested for {rest:?}");
     assert_nobody_lost_a_lease(&scene.stage, before);
     scene.all_ways(Faults::default());
     scene.end();

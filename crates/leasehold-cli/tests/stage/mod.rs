@@ -152,6 +152,24 @@ impl Stage {
         self.until("everything is worked on", |stage| stage.running().len() == stage.resources.len());
     }
 
+    /// Watches for so long, and gives the longest that any resource's work wrote nothing.
+    pub(crate) fn longest_rest_during(&self, time: Duration) -> Duration {
+        let (end, mut longest) = (clock::now().after(time), Duration::ZERO);
+        while clock::now() < end {
+            let now = clock::now();
+            let mut last: BTreeMap<&str, Moment> =
+                self.resources.iter().map(|id| (&**id, Moment(0))).collect();
+            let stretches = self.stretches();
+            for stretch in &stretches {
+                let latest = last.entry(&stretch.resource).or_default();
+                *latest = stretch.to.max(*latest);
+            }
+            longest = last.values().map(|last| now.since(*last)).fold(longest, Duration::max);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        longest
+    }
+
     /// Waits until the work is shared out in these numbers, in any order, and stays so for a while.
     pub(crate) fn until_shared(&self, names: &[&str], wanted: &[usize]) {
         let mut since = clock::now();

@@ -1,17 +1,25 @@
 //! The heartbeat, and the guardian of trust: two tasks that wait for nothing else.
 //!
-//! The heartbeat never waits for work, for a plan or for another call. An answer that did not arrive is
-//! *unknown*: the session becomes uncertain and the next beat follows at once. The guardian ends the session
-//! while there is still time to stop the work before trust ends, whatever the heartbeat is doing.
+//! The heartbeat never waits for work, for a plan or for another call. An answer that did not arrive in time is
+//! *unknown*: the session becomes uncertain and the next beat follows soon. The beat before stays on its way, and its
+//! late answer counts like any other. The guardian ends the session while there is still time to stop the work before
+//! trust ends, whatever the heartbeat is doing.
+//!
+//! Invariant: a late answer says what it would have said in time, and no more. Trust counts from before its own beat was
+//! sent and only ever moves forward. It confirms and ends nothing but in the era that its beat was sent in, and nothing
+//! while a reassertion is unanswered. What it lists as revoked is added to what is known to be. That the store is frozen
+//! it does not tell: the nonce may be out of date, so the store is asked again. At most one beat is waited for in this
+//! way; nobody waits any more for one that is older than a confirmed beat, a reassertion or another late one.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use super::call;
 use super::session::{Sent, Session, Standing};
 use super::settings::{OnUncertain, Settings};
+use super::{call, no_answer};
 use crate::clock::{Clock, Moment};
 use crate::discover::with_causes;
 use crate::lease::{Nonce, Term};
@@ -38,19 +46,50 @@ pub(crate) struct Heartbeat {
     pub(crate) notices: mpsc::UnboundedSender<Notice>,
 }
 
+/// What the store says to a beat.
+type Said = Result<Answer<Vec<Term>>, StoreError>;
+
+/// A beat on its way to the store and back.
+struct Flight<'s> {
+    sent: Sent,
+    answer: Pin<Box<dyn Future<Output = Said> + Send + 's>>,
+}
+
+/// The beat that was not answered in time, if its answer may still come.
+#[derive(Default)]
+struct Late<'s>(Option<Flight<'s>>);
+
+impl Late<'_> {
+    /// The answer, when it comes. Nothing is lost if nobody waits for it to the end.
+    async fn answer(&mut self) -> (Sent, Said) {
+        let Some(flight) = &mut self.0 else { return std::future::pending().await };
+        let (sent, said) = (flight.sent, flight.answer.as_mut().await);
+        self.0 = None;
+        (sent, said)
+    }
+}
+
 impl Heartbeat {
     pub(crate) async fn run(self) {
         let mut failures = 0;
         let mut next = self.clock.now().after(self.settings.heartbeat);
         let mut standing = self.session.standing();
+        let mut late = Late::default();
         loop {
             tokio::select! {
                 biased;
                 _ = standing.wait_for(|standing| matches!(standing, Standing::Over(_))) => return,
+                (sent, said) = late.answer() => {
+                    if self.hear_late(sent, said) {
+                        failures = 0;
+                        next = sent.at.after(self.settings.heartbeat);
+                    }
+                    continue;
+                }
                 () = self.clock.sleep_until(next) => {}
                 () = self.session.hurried() => {}
             }
-            let (sent, confirmed) = self.beat().await;
+            let (sent, confirmed) = self.beat(&mut late).await;
             if confirmed {
                 failures = 0;
                 next = sent.at.after(self.settings.heartbeat);
@@ -61,19 +100,31 @@ impl Heartbeat {
         }
     }
 
-    async fn beat(&self) -> (Sent, bool) {
+    async fn beat<'s>(&'s self, late: &mut Late<'s>) -> (Sent, bool) {
         if let Some(nonce) = self.session.reasserting() {
+            *late = Late::default();
             return self.reassert(nonce).await;
         }
         let sent = self.session.sending();
-        let answer = call(&*self.clock, &self.settings, self.store.beat(self.session.id(), sent.pulse)).await;
-        match answer {
+        let mut answer = self.store.beat(self.session.id(), sent.pulse);
+        let mut in_time = self.clock.sleep(self.settings.call_timeout);
+        let said = loop {
+            tokio::select! {
+                biased;
+                said = &mut answer => break said,
+                (sent, said) = late.answer() => { let _ = self.hear_late(sent, said); }
+                () = &mut in_time => {
+                    self.unconfirmed(&no_answer(self.settings.call_timeout));
+                    *late = Late(Some(Flight { sent, answer }));
+                    return (sent, false);
+                }
+            }
+        };
+        match said {
             Ok(Answer::Done(revoked)) => {
-                // Before trust is moved on: the beat that learns of it does not extend a revoked term.
-                note_revoked(&self.session, &self.recorder, &revoked);
-                let confirmed = self.confirmed(sent);
-                if !revoked.is_empty() {
-                    let _ = self.notices.send(Notice::Revoked(revoked));
+                let confirmed = self.confirmed(sent, revoked);
+                if confirmed {
+                    *late = Late::default();
                 }
                 (sent, confirmed)
             }
@@ -82,6 +133,7 @@ impl Heartbeat {
                 (sent, false)
             }
             Ok(Answer::Frozen(nonce)) => {
+                *late = Late::default();
                 self.recorder.note(self.session.id(), Event::Frozen).detail(&format!("era {nonce}")).write();
                 self.reassert(nonce).await
             }
@@ -89,6 +141,23 @@ impl Heartbeat {
                 self.unconfirmed(&error);
                 (sent, false)
             }
+        }
+    }
+
+    /// Takes in what the store said to a beat that has been counted as unconfirmed. Says whether it is confirmed now.
+    fn hear_late(&self, sent: Sent, said: Said) -> bool {
+        match said {
+            _ if self.session.is_over() => false,
+            Ok(Answer::Done(revoked)) => self.confirmed(sent, revoked),
+            Ok(Answer::Gone) => {
+                self.session.gone(sent);
+                false
+            }
+            Ok(Answer::Frozen(_)) => {
+                self.session.hurry();
+                false
+            }
+            Err(_) => false,
         }
     }
 
@@ -131,11 +200,16 @@ impl Heartbeat {
         }
     }
 
-    fn confirmed(&self, sent: Sent) -> bool {
+    fn confirmed(&self, sent: Sent, revoked: Vec<Term>) -> bool {
+        // Before trust is moved on: the beat that learns of it does not extend a revoked term.
+        note_revoked(&self.session, &self.recorder, &revoked);
         let confirmed = self.session.confirm_beat(sent);
         if confirmed {
             let until = self.session.trusted_until();
             self.recorder.note(self.session.id(), Event::Renewed).ttl(self.settings.ttl).until(until).write();
+        }
+        if !revoked.is_empty() {
+            let _ = self.notices.send(Notice::Revoked(revoked));
         }
         confirmed
     }

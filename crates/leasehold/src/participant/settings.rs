@@ -83,7 +83,7 @@ impl Settings {
         Self {
             ttl,
             heartbeat,
-            call_timeout: (heartbeat / 2).min(Duration::from_secs(3)),
+            call_timeout: (heartbeat * 3 / 5).min(Duration::from_secs(3)),
             margin: (ttl / 10).max(Duration::from_millis(200)),
             grace: (ttl / 6).min(Duration::from_secs(10)),
             hold_min: (ttl / 3).min(Duration::from_secs(5)),

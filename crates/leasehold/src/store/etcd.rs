@@ -17,6 +17,7 @@
 //! the cluster's log with the one in the record.
 
 mod address;
+mod beats;
 mod checkup;
 mod client;
 mod draft;
@@ -48,7 +49,7 @@ use async_trait::async_trait;
 
 use tokio::sync::watch as watch_channel;
 
-use self::keys::Key;
+use self::beats::Beats;
 use self::mirror::{Campaign, Mirrors, Native, Natives};
 use self::record::{LeaseValue, SessionValue, decode, encode, millis, unreadable};
 use self::transact::Engine;
@@ -70,7 +71,8 @@ const CALL: Duration = Duration::from_secs(3);
 pub struct EtcdStore {
     engine: Arc<Engine>,
     mirrors: watch_channel::Sender<Arc<Mirrors>>,
-    natives: Natives,
+    natives: Arc<Natives>,
+    beats: Arc<Beats>,
     listeners: Arc<Listeners>,
     runtime: tokio::runtime::Handle,
     grade: Grade,
@@ -83,29 +85,6 @@ impl Drop for EtcdStore {
 }
 
 impl EtcdStore {
-    /// Gives a call its deadline.
-    async fn within<T>(
-        &self,
-        call: impl Future<Output = Result<T, StoreError>> + Send,
-    ) -> Result<T, StoreError> {
-        match tokio::time::timeout(CALL, call).await {
-            Ok(answer) => answer,
-            Err(_) => Err(StoreError::unavailable(format!(
-                "etcd has not answered within {} s; the call may still take effect",
-                CALL.as_secs()
-            ))),
-        }
-    }
-
-    /// What this handle's earlier calls knew of the era and a session.
-    fn of_session(&self, session: &MemberId) -> Vec<Key> {
-        let keys = &self.engine.keys;
-        let mut known = vec![keys.era(), keys.pool_of(session)];
-        let place: Option<record::PoolValue> = self.engine.known_value(&known[1]);
-        known.extend(place.map(|place| keys.session(&place.pool, session)));
-        known
-    }
-
     fn campaign(&self, native: Option<Native>) -> Campaign {
         Campaign { mirrors: self.mirrors.borrow().clone(), native }
     }
@@ -119,7 +98,7 @@ impl EtcdStore {
         if !wanted.iter().any(|wanted| self.is_mirrored(&wanted.resource)) {
             return Ok(None);
         }
-        let known = self.of_session(session);
+        let known = self.engine.of_session(session);
         let found = self.engine.transact(&known, |step| sessions::find(step, session)).await?;
         let Some(own) = found else { return Ok(None) };
         let ttl = Duration::from_millis(own.value.ttl_ms);
@@ -134,7 +113,7 @@ impl EtcdStore {
     ) -> Result<Answer<Vec<Acquired>>, StoreError> {
         let native = self.native_for(session, wanted).await?;
         let campaign = self.campaign(native);
-        let known = self.of_session(session);
+        let known = self.engine.of_session(session);
         let decide = |step: &mut era::Step<'_>, pulse, wanted: &[Wanted]| {
             leases::acquire(step, &campaign, session, pulse, wanted)
         };
@@ -161,7 +140,7 @@ impl EtcdStore {
         terms: &[Release],
     ) -> Result<Answer<Vec<Released>>, StoreError> {
         let campaign = self.campaign(None);
-        let known = self.of_session(session);
+        let known = self.engine.of_session(session);
         let decide = |step: &mut era::Step<'_>, pulse, terms: &[Release]| {
             leases::release(step, &campaign, session, pulse, terms)
         };
@@ -175,6 +154,17 @@ impl EtcdStore {
             self.natives.end(&self.engine.client, session).await;
         }
         Ok(answer)
+    }
+}
+
+/// Gives a call its deadline.
+async fn within<T>(call: impl Future<Output = Result<T, StoreError>> + Send) -> Result<T, StoreError> {
+    match tokio::time::timeout(CALL, call).await {
+        Ok(answer) => answer,
+        Err(_) => Err(StoreError::unavailable(format!(
+            "etcd has not answered within {} s; the call may still take effect",
+            CALL.as_secs()
+        ))),
     }
 }
 
@@ -215,22 +205,14 @@ impl LeaseStore for EtcdStore {
     async fn open(&self, session: &OpenSession) -> Result<Answer<Nonce>, StoreError> {
         let keys = &self.engine.keys;
         let known = [keys.era(), keys.pool_of(&session.id), keys.session(&session.pool, &session.id)];
-        self.within(self.engine.transact(&known, |step| sessions::open(step, session))).await
+        within(self.engine.transact(&known, |step| sessions::open(step, session))).await
     }
 
     async fn beat(&self, session: &MemberId, pulse: Pulse) -> Result<Answer<Vec<Term>>, StoreError> {
-        self.within(async {
-            let native = self.natives.refresh(&self.engine.client, session).await;
-            let campaign = self.campaign(native);
-            let known = self.of_session(session);
-            let beat = self.engine.transact(&known, |step| sessions::beat(step, &campaign, session, pulse));
-            let answer = beat.await?;
-            if let (Some(native), Answer::Done(_)) = (native, &answer) {
-                self.natives.carries_keys(session, native);
-            }
-            Ok(answer)
-        })
-        .await
+        let (beats, mirrors) = (Arc::clone(&self.beats), Arc::clone(&self.mirrors.borrow()));
+        let session = session.clone();
+        let beat = self.runtime.spawn(async move { within(beats.beat(mirrors, &session, pulse)).await });
+        beat.await.unwrap_or_else(|_| Err(StoreError::unavailable("the store on etcd has stopped")))
     }
 
     async fn describe(
@@ -239,14 +221,14 @@ impl LeaseStore for EtcdStore {
         pulse: Pulse,
         profile: &Profile,
     ) -> Result<Answer<()>, StoreError> {
-        let known = self.of_session(session);
+        let known = self.engine.of_session(session);
         let describe = self.engine.transact(&known, |step| sessions::describe(step, session, pulse, profile));
-        self.within(describe).await
+        within(describe).await
     }
 
     async fn close(&self, session: &MemberId) -> Result<(), StoreError> {
-        self.within(async {
-            let known = self.of_session(session);
+        within(async {
+            let known = self.engine.of_session(session);
             self.engine.transact(&known, |step| sessions::close(step, session)).await?;
             self.natives.end(&self.engine.client, session).await;
             Ok(())
@@ -260,7 +242,7 @@ impl LeaseStore for EtcdStore {
         heard: BeatNumber,
         era: Nonce,
     ) -> Result<EndSilent, StoreError> {
-        self.within(self.engine.transact(&[], |step| sessions::end_silent(step, session, heard, era))).await
+        within(self.engine.transact(&[], |step| sessions::end_silent(step, session, heard, era))).await
     }
 
     async fn acquire(
@@ -270,7 +252,7 @@ impl LeaseStore for EtcdStore {
         wanted: &[Wanted],
     ) -> Result<Answer<Vec<Acquired>>, StoreError> {
         within_limit(wanted.len())?;
-        self.within(self.acquire_all(session, pulse, wanted)).await
+        within(self.acquire_all(session, pulse, wanted)).await
     }
 
     async fn release(
@@ -280,17 +262,17 @@ impl LeaseStore for EtcdStore {
         terms: &[Release],
     ) -> Result<Answer<Vec<Released>>, StoreError> {
         within_limit(terms.len())?;
-        self.within(self.release_all(session, pulse, terms)).await
+        within(self.release_all(session, pulse, terms)).await
     }
 
     async fn revoke(&self, pool: &Pool, term: &Term) -> Result<Revoked, StoreError> {
-        self.within(self.engine.transact(&[], |step| leases::revoke(step, pool, term))).await
+        within(self.engine.transact(&[], |step| leases::revoke(step, pool, term))).await
     }
 
     async fn free_revoked(&self, pool: &Pool, term: &Term, era: Nonce) -> Result<Freed, StoreError> {
         let campaign = self.campaign(None);
         let free = self.engine.transact(&[], |step| leases::free_revoked(step, &campaign, pool, term, era));
-        self.within(free).await
+        within(free).await
     }
 
     async fn free_orphan(
@@ -303,7 +285,7 @@ impl LeaseStore for EtcdStore {
         let campaign = self.campaign(None);
         let free =
             self.engine.transact(&[], |step| leases::free_orphan(step, &campaign, pool, holder, term, era));
-        self.within(free).await
+        within(free).await
     }
 
     async fn reassert(
@@ -312,15 +294,15 @@ impl LeaseStore for EtcdStore {
         pulse: Pulse,
         terms: &[Term],
     ) -> Result<Answer<Vec<Reasserted>>, StoreError> {
-        self.within(self.engine.reassert(session, pulse, terms)).await
+        within(self.engine.reassert(session, pulse, terms)).await
     }
 
     async fn thaw(&self, nonce: Nonce) -> Result<Thawed, StoreError> {
-        self.within(self.engine.thaw(nonce)).await
+        within(self.engine.thaw(nonce)).await
     }
 
     async fn collect(&self, session: &MemberId) -> Result<(), StoreError> {
-        self.within(self.engine.collect(session)).await
+        within(self.engine.collect(session)).await
     }
 
     async fn sessions(&self, pool: &Pool, since: Cursor) -> Result<Changed<SessionRecord>, StoreError> {
@@ -329,7 +311,7 @@ impl LeaseStore for EtcdStore {
             let id: MemberId = name.parse().map_err(|_| unreadable(&kv.key))?;
             Ok(decode::<SessionValue>(&kv.key, &kv.value)?.shown(id))
         });
-        self.within(read).await
+        within(read).await
     }
 
     async fn leases(&self, pool: &Pool, since: Cursor) -> Result<Changed<LeaseRecord>, StoreError> {
@@ -338,11 +320,11 @@ impl LeaseStore for EtcdStore {
             let resource = name.parse().map_err(|_| unreadable(&kv.key))?;
             Ok(decode::<LeaseValue>(&kv.key, &kv.value)?.shown(resource))
         });
-        self.within(read).await
+        within(read).await
     }
 
     async fn pools(&self) -> Result<Vec<Pool>, StoreError> {
-        self.within(self.engine.pools()).await
+        within(self.engine.pools()).await
     }
 
     fn changes(&self, pool: &Pool) -> Hints {

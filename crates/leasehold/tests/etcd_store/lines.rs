@@ -35,6 +35,28 @@ async fn lines_that_are_all_slow_are_waited_for_and_lose_nothing() {
     let _ = one.take("a").await;
 }
 
+// proves L8: what a heartbeat that was given up has learned spares the next one a second round trip
+#[tokio::test]
+async fn a_heartbeat_that_was_given_up_does_not_make_the_next_one_slower() {
+    let server = Etcd::start();
+    let line = Proxy::to(server.port());
+    let store = live(&format!("etcd://127.0.0.1:{}/line", line.port())).await;
+    let mut one = Member::join(&store, "one").await;
+    assert_eq!(one.beat().await, Answer::Done(vec![]));
+    let round_trip = Duration::from_millis(1000);
+    line.set(Faults { delay: round_trip / 2, ..Faults::default() });
+    for given_up_after in [round_trip / 5, round_trip * 4 / 5] {
+        let pulse = one.pulse();
+        let given_up = tokio::time::timeout(given_up_after, store.beat(one.id(), pulse)).await;
+        assert!(given_up.is_err(), "the line is slow");
+        // It is over, or nearly so.
+        tokio::time::sleep(round_trip * 3 / 4 - given_up_after / 2).await;
+        let (answer, took) = timed(one.beat()).await;
+        assert_eq!(answer, Answer::Done(vec![]));
+        assert!(took < round_trip * 9 / 5, "it took {took:?}");
+    }
+}
+
 // proves R005
 #[tokio::test]
 async fn a_grant_whose_answer_was_lost_is_made_once_and_the_other_line_is_used() {

@@ -1,5 +1,7 @@
 //! The heartbeat and the guardian alone, on a store that answers at once.
 
+mod late;
+
 use std::sync::Mutex;
 
 use tokio::sync::watch;
@@ -111,11 +113,11 @@ async fn a_beat_that_is_answered_moves_trust_and_is_written_down() {
     let clock = Arc::new(Hand::default());
     let scene = scene(MemoryStore::new(), clock.clone()).await;
     clock.show(300);
-    let (sent, confirmed) = scene.heartbeat.beat().await;
+    let (sent, confirmed) = scene.heartbeat.beat(&mut Late::default()).await;
     assert!(confirmed);
     assert_eq!((sent.at, scene.heartbeat.session.trusted_until()), (ms(300), ms(1200)));
     clock.show(1200);
-    assert!(!scene.heartbeat.beat().await.1, "the answer came too late");
+    assert!(!scene.heartbeat.beat(&mut Late::default()).await.1, "the answer came too late");
     assert_eq!(scene.ledger().await, [(Event::Renewed, None)]);
 }
 
@@ -132,11 +134,11 @@ async fn the_beat_that_learns_of_a_revocation_tells_of_it_and_does_not_extend_it
     let clock = Arc::new(Hand::default());
     let mut scene = scene(MemoryStore::new(), clock.clone()).await;
     let term = scene.hold("a").await;
-    assert!(scene.heartbeat.beat().await.1);
+    assert!(scene.heartbeat.beat(&mut Late::default()).await.1);
     assert!(scene.notices.try_recv().is_err(), "nothing was revoked");
     let _ = scene.store.revoke(&pool(), &term).await.unwrap();
     clock.show(300);
-    assert!(scene.heartbeat.beat().await.1);
+    assert!(scene.heartbeat.beat(&mut Late::default()).await.1);
     assert_eq!(scene.heartbeat.session.trusted_until_of(&term), ms(900));
     assert!(matches!(scene.notices.try_recv(), Ok(Notice::Revoked(terms)) if terms == [term]));
 }
@@ -147,10 +149,10 @@ async fn what_a_store_that_forgot_has_given_to_another_is_told_as_lost() {
     let mut scene = scene(MemoryStore::new(), clock.clone()).await;
     let (kept, lost) = (scene.hold("a").await, scene.hold("b").await);
     scene.store.restore(&scene.store.snapshot());
-    assert!(scene.heartbeat.beat().await.1);
+    assert!(scene.heartbeat.beat(&mut Late::default()).await.1);
     assert!(scene.notices.try_recv().is_err(), "nothing was lost");
     scene.store.restore(&taken_by_another(&scene, &lost).await);
-    assert!(scene.heartbeat.beat().await.1);
+    assert!(scene.heartbeat.beat(&mut Late::default()).await.1);
     assert!(matches!(scene.notices.try_recv(), Ok(Notice::Lost(terms)) if terms == [lost]));
     let terms = scene.heartbeat.session.begin_reassert(Nonce(7)).unwrap().1;
     assert_eq!(terms, [kept]);

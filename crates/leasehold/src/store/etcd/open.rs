@@ -8,6 +8,7 @@ use tonic::Request;
 use tonic::transport::{ClientTlsConfig, Endpoint};
 
 use super::address::Address;
+use super::beats::Beats;
 use super::checkup::{check_version, grade_of, status_of};
 use super::client::{Client, Peer};
 use super::era::another_format;
@@ -69,10 +70,13 @@ async fn open(address: &Address) -> Result<EtcdStore, StoreError> {
     let index = index_after_era(&engine, &peer).await?;
     engine.transact(&[], |step| index.map_or(Ok(()), |index| step.note_index(index))).await?;
     let grade = grade_of(&engine.client).await?;
+    let (engine, natives) = (Arc::new(engine), Arc::new(Natives::default()));
+    let beats = Arc::new(Beats::new(Arc::clone(&engine), Arc::clone(&natives)));
     Ok(EtcdStore {
-        engine: Arc::new(engine),
+        engine,
         mirrors: watch::Sender::new(Arc::new(address.mirrors.clone())),
-        natives: Natives::default(),
+        natives,
+        beats,
         listeners: Arc::new(Listeners::default()),
         runtime: tokio::runtime::Handle::current(),
         grade,

@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 
-use super::EtcdStore;
 use super::record::{MarkValue, decode, unreadable};
+use super::{EtcdStore, within};
 use crate::lease::{Pool, ResourceId};
 use crate::ledger::Entry;
 use crate::store::{
@@ -20,7 +20,7 @@ impl Registry for EtcdStore {
             let MarkValue { value, version } = decode(&kv.key, &kv.value)?;
             Ok(Mark { kind, subject: subject.to_owned(), value, version })
         });
-        self.within(read).await
+        within(read).await
     }
 
     async fn set_mark(
@@ -32,7 +32,7 @@ impl Registry for EtcdStore {
         expected: Version,
     ) -> Result<Marked, StoreError> {
         let key = self.engine.keys.mark(pool, kind, subject);
-        self.within(self.engine.transact(&[], |step| {
+        within(self.engine.transact(&[], |step| {
             let found: Option<MarkValue> = step.draft.read(&key)?;
             let found = found.map_or(Version(0), |found| found.version);
             if found != expected {
@@ -47,12 +47,12 @@ impl Registry for EtcdStore {
 
     async fn resources(&self, pool: &Pool, since: Cursor) -> Result<Changed<Declared>, StoreError> {
         let prefix = self.engine.keys.resources(pool);
-        self.within(self.engine.changed(&prefix, since, |_, kv| decode(&kv.key, &kv.value))).await
+        within(self.engine.changed(&prefix, since, |_, kv| decode(&kv.key, &kv.value))).await
     }
 
     async fn declare(&self, pool: &Pool, declared: &Declared) -> Result<Marked, StoreError> {
         let key = self.engine.keys.resource(pool, &declared.resource);
-        self.within(self.engine.transact(&[], |step| {
+        within(self.engine.transact(&[], |step| {
             let found: Option<Declared> = step.draft.read(&key)?;
             let found = found.map_or(Version(0), |found| found.version);
             if found != declared.version {
@@ -66,19 +66,19 @@ impl Registry for EtcdStore {
     }
 
     async fn publish(&self, pool: &Pool, id: &ListingId, listing: &Listing) -> Result<(), StoreError> {
-        self.within(self.engine.publish(pool, id, listing)).await
+        within(self.engine.publish(pool, id, listing)).await
     }
 
     async fn listing(&self, pool: &Pool, id: &ListingId) -> Result<Option<Listing>, StoreError> {
-        self.within(self.engine.listing(pool, id)).await
+        within(self.engine.listing(pool, id)).await
     }
 
     async fn collect_listings(&self, pool: &Pool) -> Result<(), StoreError> {
-        self.within(self.engine.collect_listings(pool)).await
+        within(self.engine.collect_listings(pool)).await
     }
 
     async fn append(&self, pool: &Pool, entries: &[Entry]) -> Result<(), StoreError> {
-        self.within(self.engine.append(pool, entries)).await
+        within(self.engine.append(pool, entries)).await
     }
 
     async fn ledger(
@@ -88,6 +88,6 @@ impl Registry for EtcdStore {
         after: u64,
         limit: usize,
     ) -> Result<Vec<(u64, Entry)>, StoreError> {
-        self.within(self.engine.ledger(pool, resource, after, limit)).await
+        within(self.engine.ledger(pool, resource, after, limit)).await
     }
 }

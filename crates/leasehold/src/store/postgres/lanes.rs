@@ -1,7 +1,7 @@
 //! The connections of a handle, by what they carry.
 //!
 //! Heartbeats, other writes and reads have lanes of their own, so that none waits behind another kind. A lane has a few
-//! connections, made when they are first needed, made anew when they are lost.
+//! connections, made when they are first needed or asked for, made anew when they are lost.
 //!
 //! Invariant: every question ends within its lane's limit. One that does not is given up together with its connection, so
 //! that the next one does not wait behind it.
@@ -114,6 +114,13 @@ impl Lanes {
             lane.drop_link(link).await;
         }
         answer
+    }
+
+    /// Makes every connection, for those who could not wait for it later. What fails is tried again when it is needed.
+    pub(super) async fn connect(&self, address: &Address) {
+        for lane in &self.lanes {
+            let _ = lane.link(address).await;
+        }
     }
 
     /// The first that is idle, or the least busy.

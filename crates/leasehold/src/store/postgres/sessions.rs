@@ -64,6 +64,9 @@ impl Shared {
             listing(&open.profile),
         ];
         let reply = self.write(Class::Beat, OPEN, params).await?;
+        // A heartbeat that follows one which is still on its way finds its connection made: that takes several round trips.
+        let shared = Arc::clone(self);
+        tokio::spawn(async move { shared.beats.connect(&shared.address).await });
         Ok(match Standing::of(&reply)? {
             Standing::Done => Answer::Done(reply.nonce),
             Standing::Gone => Answer::Gone,
