@@ -65,20 +65,19 @@ pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
 pub struct Place {
     directory: TempDir,
     pub store: PathBuf,
-    url: String,
+    elsewhere: Option<String>,
 }
 
 impl Place {
     pub fn new() -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let store = directory.path().join("work.db");
-        let url = format!("sqlite:{}", store.display());
-        Self { directory, store, url }
+        Self { directory, store, elsewhere: None }
     }
 
     /// A place for files whose store is elsewhere.
     pub fn on(url: String) -> Self {
-        Self { url, ..Self::new() }
+        Self { elsewhere: Some(url), ..Self::new() }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -90,7 +89,7 @@ impl Place {
     }
 
     pub fn url(&self) -> String {
-        self.url.clone()
+        self.elsewhere.clone().unwrap_or_else(|| format!("sqlite:{}", self.store.display()))
     }
 
     pub fn write(&self, name: &str, text: &str) -> String {
