@@ -1,6 +1,39 @@
 //! Whether a process runs: it may be stopped for a while, or be dead.
 
-use tokio::sync::watch;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::sync::{Notify, watch};
+
+/// How often something may wake a process in one run, which is many times what any run takes that ends.
+pub(crate) const WAKINGS_MAX: u64 = 1_000_000;
+
+/// How often processes may still be woken: a run that never ends uses it up.
+#[derive(Debug)]
+pub(crate) struct Wakings {
+    left: AtomicU64,
+    used_up: Notify,
+}
+
+impl Wakings {
+    pub(crate) fn new(most: u64) -> Self {
+        Self { left: AtomicU64::new(most), used_up: Notify::new() }
+    }
+
+    /// Ends when there are none left.
+    pub(crate) async fn used_up(&self) {
+        self.used_up.notified().await;
+    }
+
+    /// Takes one, or else never ends.
+    async fn take(&self) {
+        let one_less = |left: u64| left.checked_sub(1);
+        if self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_err() {
+            self.used_up.notify_one();
+            std::future::pending().await
+        }
+    }
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -12,15 +45,18 @@ enum State {
 /// What everything that wakes a process goes through: its timers, the store's answers and the hints. A process that
 /// cannot be woken does nothing, which is what a stopped one does.
 #[derive(Debug, Clone)]
-pub(crate) struct Gate(watch::Sender<State>);
+pub(crate) struct Gate {
+    state: watch::Sender<State>,
+    wakings: Arc<Wakings>,
+}
 
 impl Gate {
-    pub(crate) fn new() -> Self {
-        Self(watch::Sender::new(State::Runs))
+    pub(crate) fn new(wakings: Arc<Wakings>) -> Self {
+        Self { state: watch::Sender::new(State::Runs), wakings }
     }
 
     fn become_state(&self, new: State) {
-        self.0.send_if_modified(|state| {
+        self.state.send_if_modified(|state| {
             let change = *state != State::Dead && *state != new;
             if change {
                 *state = new;
@@ -43,19 +79,20 @@ impl Gate {
     }
 
     pub(crate) fn runs(&self) -> bool {
-        *self.0.borrow() == State::Runs
+        *self.state.borrow() == State::Runs
     }
 
     pub(crate) fn is_dead(&self) -> bool {
-        *self.0.borrow() == State::Dead
+        *self.state.borrow() == State::Dead
     }
 
-    /// Ends when the process runs; never, if it is dead.
+    /// Ends when the process runs; never, if it is dead or the run has gone on for too long.
     pub(crate) async fn open(&self) {
+        self.wakings.take().await;
         if self.runs() {
             return;
         }
-        let mut state = self.0.subscribe();
+        let mut state = self.state.subscribe();
         if state.wait_for(|state| *state == State::Runs).await.is_err() {
             std::future::pending().await
         }

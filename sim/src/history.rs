@@ -50,6 +50,8 @@ pub enum What {
     Healing,
     /// Every resource has one worker, and the loads are even.
     Converged,
+    /// The run would go on for ever: its processes were woken more often than in any run that ends.
+    Endless,
     /// The run is over; the pool as it was then, if it was not as it should be.
     Over(Option<String>),
 }
@@ -105,6 +107,7 @@ impl fmt::Display for Happened {
             What::Converged => {
                 f.write_str("           every resource has one worker, and the loads are even")
             }
+            What::Endless => f.write_str("           the run does not end"),
             What::Over(None) => f.write_str("           the run is over"),
             What::Over(Some(state)) => write!(f, "           the run is over: {state}"),
         }

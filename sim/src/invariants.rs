@@ -2,6 +2,7 @@
 
 mod acting_in_turn;
 mod clean_ledger;
+mod coming_to_an_end;
 mod coming_to_rest;
 mod ending_for_good;
 mod failing_closed;
@@ -14,7 +15,7 @@ use crate::history::History;
 pub type Invariant = (&'static str, fn(&History) -> Result<(), String>);
 
 /// Every invariant.
-pub const ALL: [Invariant; 7] = [
+pub const ALL: [Invariant; 8] = [
     ("one believer", one_believer::check),
     ("acting in turn", acting_in_turn::check),
     ("rising tokens", rising_tokens::check),
@@ -22,6 +23,7 @@ pub const ALL: [Invariant; 7] = [
     ("ending for good", ending_for_good::check),
     ("failing closed", failing_closed::check),
     ("coming to rest", coming_to_rest::check),
+    ("coming to an end", coming_to_an_end::check),
 ];
 
 /// The first invariant that a history breaks, and how.

@@ -90,7 +90,7 @@ impl Machine {
     }
 
     pub(crate) async fn start(&mut self, world: &Arc<World>) {
-        let gate = Gate::new();
+        let gate = Gate::new(Arc::clone(&world.wakings));
         let jump = Arc::clone(&self.wall_jump_ms);
         let clock = MachineClock::new(world.time, self.offset, self.rate_ppm, jump, gate.clone());
         let host = Arc::new(Host {

@@ -8,6 +8,7 @@ use leasehold::mistakes::{Mistake, put_back};
 use leasehold::participant::{OnUncertain, Settings, TTL_MIN};
 
 use crate::faults::Trouble;
+use crate::gate::{WAKINGS_MAX, Wakings};
 use crate::history::{History, What};
 use crate::machine::Machine;
 use crate::world::World;
@@ -30,26 +31,30 @@ const LONG_IDLE_TTLS: u32 = 30;
 /// The runtime cannot be built.
 #[must_use]
 pub fn run(seed: u64, mistake: Option<Mistake>) -> History {
+    run_within(WAKINGS_MAX, seed, mistake)
+}
+
+fn run_within(wakings: u64, seed: u64, mistake: Option<Mistake>) -> History {
     put_back(mistake);
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     #[cfg(tokio_unstable)]
     runtime.rng_seed(tokio::runtime::RngSeed::from_bytes(&seed.to_le_bytes()));
     let runtime = runtime.enable_time().start_paused(true).build().expect("a runtime");
-    let history = runtime.block_on(play(seed));
+    let history = runtime.block_on(play(seed, Wakings::new(wakings)));
     drop(runtime);
     put_back(None);
     history
 }
 
-async fn play(seed: u64) -> History {
+async fn play(seed: u64, wakings: Wakings) -> History {
     let mut rng = fastrand::Rng::with_seed(seed);
     let ttl = Duration::from_millis([1000, 2000, 2000, 3000][rng.usize(0..4)]);
     let longest = settings(&mut rng, ttl);
     let mixed = rng.u32(0..4) == 0;
     let (count, resources) = (rng.usize(2..=4), World::resources(rng.usize(1..=8)));
     let pool = Pool::new("simulated").expect("an id that is one");
-    let world = Arc::new(World::new(rng, longest.clone(), pool, resources));
-    let mut machines: Vec<Machine> = (0..count)
+    let world = Arc::new(World::new(rng, longest.clone(), pool, resources, wakings));
+    let machines: Vec<Machine> = (0..count)
         .map(|index| {
             let shorter = mixed && index > 0 && world.random(|rng| rng.bool());
             let settings = match shorter {
@@ -59,17 +64,26 @@ async fn play(seed: u64) -> History {
             Machine::new(index, settings, &world)
         })
         .collect();
+    let end = tokio::select! {
+        biased;
+        () = world.wakings.used_up() => What::Endless,
+        amiss = trouble_and_rest(&world, machines, ttl) => What::Over(amiss),
+    };
+    world.happened(end);
+    History { ttl, events: world.take_events() }
+}
+
+/// Says what is amiss in the end.
+async fn trouble_and_rest(world: &Arc<World>, mut machines: Vec<Machine>, ttl: Duration) -> Option<String> {
     for machine in &mut machines {
-        machine.start(&world).await;
+        machine.start(world).await;
         let pause = world.random(|rng| Duration::from_millis(rng.u64(0..500)));
         world.time.sleep(pause).await;
     }
     world.know_the_longest_ttl(ttl).await;
-    Trouble::new(Arc::clone(&world)).reign(&mut machines, ttl * TROUBLE_TTLS).await;
-    world.mend(&mut machines, &world).await;
-    let amiss = come_to_rest(&world, count, ttl).await;
-    world.happened(What::Over(amiss));
-    History { ttl, events: world.take_events() }
+    Trouble::new(Arc::clone(world)).reign(&mut machines, ttl * TROUBLE_TTLS).await;
+    world.mend(&mut machines, world).await;
+    come_to_rest(world, machines.len(), ttl).await
 }
 
 /// The defaults, or what comes closest to the limits of what is allowed.
@@ -105,4 +119,17 @@ async fn come_to_rest(world: &World, machines: usize, ttl: Duration) -> Option<S
     let idle = world.random(|rng| if rng.u32(0..20) == 0 { LONG_IDLE_TTLS } else { IDLE_TTLS });
     world.time.sleep(ttl * idle).await;
     world.is_amiss(machines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::invariants::first_broken;
+
+    #[test]
+    fn a_run_that_does_not_end_is_ended_and_found() {
+        let history = run_within(1000, 0, None);
+        let (name, how) = first_broken(&history).expect("it is found");
+        assert_eq!(name, "coming to an end", "{how}");
+    }
 }

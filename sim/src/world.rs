@@ -10,7 +10,7 @@ use leasehold::store::memory::MemoryStore;
 use leasehold::store::{Cursor, LeaseStore};
 use leasehold::{Lease, MemberId, Pool, ResourceId};
 
-use crate::gate::Gate;
+use crate::gate::{Gate, Wakings};
 use crate::history::{Happened, What, Worker};
 use crate::machine::Host;
 use crate::network::{Fate, Network, Weather};
@@ -25,6 +25,7 @@ pub(crate) struct World {
     pub(crate) pool: Pool,
     pub(crate) resources: Vec<ResourceId>,
     pub(crate) store: MemoryStore,
+    pub(crate) wakings: Arc<Wakings>,
     healing: AtomicBool,
     network: Mutex<Network>,
     rng: Mutex<fastrand::Rng>,
@@ -65,16 +66,20 @@ impl World {
         settings: Settings,
         pool: Pool,
         resources: Vec<ResourceId>,
+        wakings: Wakings,
     ) -> Self {
         let time = TrueTime::begin();
+        let wakings = Arc::new(wakings);
         let weather = Weather::of_run(&mut rng, settings.call_timeout);
-        let clock = MachineClock::new(time, Duration::ZERO, 0, Arc::default(), Gate::new());
+        let clock =
+            MachineClock::new(time, Duration::ZERO, 0, Arc::default(), Gate::new(Arc::clone(&wakings)));
         Self {
             time,
             settings,
             pool,
             resources,
             store: MemoryStore::with_clock(Arc::new(clock)),
+            wakings,
             healing: AtomicBool::new(false),
             network: Mutex::new(Network::new(weather)),
             rng: Mutex::new(rng),

@@ -105,3 +105,8 @@ fn a_pool_that_does_not_rest_is_found() {
     assert_eq!(broken_by(vec![What::Healing, amiss()]), ["coming to rest"]);
     assert_eq!(broken_by(vec![What::Converged, What::Began(worker("one", 1), vec![])]), ["coming to rest"]);
 }
+
+#[test]
+fn a_run_that_never_ends_is_found() {
+    assert_eq!(broken_by(vec![What::Endless]), ["coming to an end"]);
+}

@@ -206,6 +206,9 @@ pub trait LeaseStore: fmt::Debug + Send + Sync + 'static {
     async fn pools(&self) -> Result<Vec<Pool>, StoreError>;
 
     /// Hints that something changed in a pool. Reconnects by itself; ends only with the store.
+    ///
+    /// A call that changed nothing gives none: a hint wakes every member, and one that asks again in vain would wake
+    /// itself.
     fn changes(&self, pool: &Pool) -> Hints;
 }
 

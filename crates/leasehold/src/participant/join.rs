@@ -143,11 +143,16 @@ impl Member {
         session.set_profile(profile.clone());
         let sent = session.sending();
         let described = self.store.describe(session.id(), sent.pulse, &profile);
-        if let Answer::Done(()) = call(&*self.clock, &self.settings, described).await? {
-            session.confirm(sent);
-            if relisted {
-                call(&*self.clock, &self.settings, self.store.collect_listings(&self.pool)).await?;
+        match call(&*self.clock, &self.settings, described).await? {
+            Answer::Done(()) => {
+                session.confirm(sent);
+                if relisted {
+                    call(&*self.clock, &self.settings, self.store.collect_listings(&self.pool)).await?;
+                }
             }
+            // The view may show for long what the store has lost without a trace.
+            Answer::Gone => session.gone(sent),
+            Answer::Frozen(_) => {}
         }
         Ok(())
     }
@@ -184,3 +189,6 @@ impl Member {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -156,6 +156,7 @@ macro_rules! conformance {
                 a_change_gives_a_hint_on_another_handle
                 a_mark_or_a_declaration_gives_a_hint
                 a_freeze_and_a_thaw_give_a_hint
+                what_changes_nothing_gives_no_hint
             }
             races {
                 of_many_acquirers_one_wins

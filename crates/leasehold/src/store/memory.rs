@@ -89,11 +89,13 @@ impl MemoryStore {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs one call on the state and tells the pool's listeners.
+    /// Runs one call on the state and tells the pool's listeners if it changed something.
     fn decide<T>(&self, pool: Option<&Pool>, call: impl FnOnce(&mut LeaseState) -> T) -> T {
         let mut everything = self.lock();
+        let before = everything.leases.sequence();
         let answer = call(&mut everything.leases);
         let pools = match pool {
+            _ if everything.leases.sequence() == before => Vec::new(),
             Some(pool) => vec![pool.clone()],
             None => everything.leases.pools(),
         };

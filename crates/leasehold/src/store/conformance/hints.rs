@@ -1,4 +1,4 @@
-//! Hints: a change is told to who listens, soon.
+//! Hints: a change is told to who listens, soon, and nothing else is.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -28,6 +28,10 @@ async fn quieten(hints: &mut Hints) {
 
 async fn expect(hints: &mut Hints, what: &str) {
     assert!(next(hints, SOON).await, "no hint after {what}");
+}
+
+async fn expect_none(hints: &mut Hints, what: &str) {
+    assert!(!next(hints, QUIET).await, "a hint after {what}");
 }
 
 async fn changes_are_hinted(writer: &Arc<dyn Store>, listener: &Arc<dyn Store>) {
@@ -99,4 +103,26 @@ pub async fn a_freeze_and_a_thaw_give_a_hint<H: Harness>() {
     quieten(&mut hints).await;
     assert_eq!(store.thaw(nonce).await.expect("the store answers"), Thawed::Thawed);
     expect(&mut hints, "a thaw").await;
+}
+
+/// Who asks again in vain must not be woken by that, nor wake the others.
+pub async fn what_changes_nothing_gives_no_hint<H: Harness>() {
+    let harness = H::fresh().await;
+    let store = harness.store();
+    let one = Member::join(&store, "one").await;
+    let mut two = Member::join(&store, "two").await;
+    one.close().await;
+    harness.lose_session(two.id()).await;
+    let mut hints = store.changes(&pool("work"));
+    quieten(&mut hints).await;
+    one.close().await;
+    expect_none(&mut hints, "an end that was known").await;
+    let pulse = two.pulse();
+    let described = store.describe(two.id(), pulse, &profile("new")).await.expect("the store answers");
+    assert_eq!(described, Answer::Gone);
+    expect_none(&mut hints, "a profile of nobody").await;
+    assert_eq!(two.acquire(&["a"]).await, Answer::Gone);
+    expect_none(&mut hints, "a grant to nobody").await;
+    two.close().await;
+    expect_none(&mut hints, "the end of nobody").await;
 }

@@ -92,6 +92,11 @@ impl LeaseState {
         pools
     }
 
+    /// The number of the last change.
+    pub(super) fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
     fn step(&mut self) -> u64 {
         self.sequence += 1;
         self.sequence
@@ -224,8 +229,11 @@ impl LeaseState {
     }
 
     fn entomb(&mut self, id: &MemberId) {
+        if self.sessions.get(id).is_none_or(|session| session.ended) {
+            return;
+        }
         let step = self.step();
-        if let Some(session) = self.sessions.get_mut(id).filter(|session| !session.ended) {
+        if let Some(session) = self.sessions.get_mut(id) {
             session.ended = true;
             session.changed = step;
         }
