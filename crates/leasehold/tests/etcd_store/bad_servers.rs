@@ -205,8 +205,8 @@ async fn an_address_that_cannot_be_meant_is_refused_before_anything_is_asked() {
         ("?tls=yes", "has no option \"tls\""),
         ("?ca=/nowhere", "cannot be read"),
         ("?mirror=work", "is not POOL/RESOURCE=KEY"),
-        ("?mirror=work/a=leasehold/era", "outside of the store's own prefix"),
-        ("?mirror=work/a=/x;work/b=/x", "names something twice"),
+        ("?mirror=work/a=leasehold/era", "within the store's own prefix"),
+        ("?mirror=work/a=/x;work/b=/x", "belong together and to nothing else"),
     ] {
         expect(&refusal(&format!("etcd://127.0.0.1:1{rest}")).await, Misconfigured, words);
     }
