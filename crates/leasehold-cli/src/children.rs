@@ -13,7 +13,7 @@ use leasehold::clock::{self, Moment};
 use leasehold::participant::{OnUncertain, Settings, State};
 use leasehold::{Lease, Pool, ResourceId};
 use leasehold_manager::{Exit, Output, Program, Question, Reply, Running, Socket, Spec, Supervisor};
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 pub(crate) use self::command::check;
@@ -30,7 +30,8 @@ pub(crate) struct Home {
     leases: Leases,
     socket: Socket,
     settings: Settings,
-    hangup: Notify,
+    /// How often children were to look at everything again.
+    hangup: watch::Sender<u64>,
 }
 
 /// What becomes of a child.
@@ -50,7 +51,7 @@ impl Home {
             Socket::open(move |question| leases.answer(question))
                 .map_err(|error| Failure::system("the socket for children cannot be opened", &error))?
         };
-        Ok(Self { supervisor, leases, socket, settings, hangup: Notify::new() })
+        Ok(Self { supervisor, leases, socket, settings, hangup: watch::Sender::new(0) })
     }
 
     pub(crate) fn supervisor(&self) -> &Supervisor {
@@ -94,8 +95,9 @@ impl Home {
     /// It could not be started.
     pub(crate) async fn run(&self, lease: &Lease, spec: Spec) -> Result<Fate, leasehold_manager::RunError> {
         self.extend_for(lease);
+        let hangups = self.hangups();
         let child = self.supervisor.run(spec).await?;
-        Ok(self.live(lease, &child).await)
+        Ok(self.live(lease, &child, hangups).await)
     }
 
     /// Moves the deadline to where a lease has it: what begins under the lease needs one.
@@ -107,22 +109,22 @@ impl Home {
 
     /// Has the children that run under leases look at everything again.
     pub(crate) fn hang_up(&self) {
-        self.hangup.notify_waiters();
+        self.hangup.send_modify(|count| *count += 1);
     }
 
-    /// Ends when they should.
-    pub(crate) async fn hung_up(&self) {
-        self.hangup.notified().await;
+    /// Changes whenever they should.
+    pub(crate) fn hangups(&self) -> watch::Receiver<u64> {
+        self.hangup.subscribe()
     }
 
     /// Watches a child until it ends or must end; pauses it while the lease is uncertain, if the pool says so.
-    async fn live(&self, lease: &Lease, child: &Running) -> Fate {
+    async fn live(&self, lease: &Lease, child: &Running, mut hangups: watch::Receiver<u64>) -> Fate {
         let pauses = self.settings.on_uncertain == OnUncertain::Pause;
         let mut state = State::Held;
         loop {
             tokio::select! {
                 exit = child.exited() => return Fate::Ended(exit),
-                () = self.hung_up() => hang_up_on(child),
+                Ok(()) = hangups.changed() => hang_up_on(child),
                 _ = lease.lost() => {
                     child.stop(self.kill_at(lease)).await;
                     return Fate::Stopped;

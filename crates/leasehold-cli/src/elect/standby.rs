@@ -95,6 +95,7 @@ impl<'a> HotStandby<'a> {
     ) -> Option<Loss> {
         let lease = leadership.lease();
         let _admitted = self.home.admit(lease);
+        let mut hangups = self.home.hangups();
         self.home.extend_for(lease);
         let mut told = what_is_told(candidate.key(), lease, self.store);
         told.push(("LEASEHOLD_MEMBER", lease.member().to_string()));
@@ -107,7 +108,7 @@ impl<'a> HotStandby<'a> {
         loop {
             tokio::select! {
                 exit = standby.child().exited() => return Some(Loss::Ended(exit)),
-                () = self.home.hung_up() => hang_up_on(standby.child()),
+                Ok(()) = hangups.changed() => hang_up_on(standby.child()),
                 _ = leadership.lost() => break,
             }
         }

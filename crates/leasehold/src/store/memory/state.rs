@@ -229,13 +229,9 @@ impl LeaseState {
     }
 
     fn entomb(&mut self, id: &MemberId) {
-        if self.sessions.get(id).is_none_or(|session| session.ended) {
-            return;
-        }
-        let step = self.step();
-        if let Some(session) = self.sessions.get_mut(id) {
-            session.ended = true;
-            session.changed = step;
+        let step = self.sequence + 1;
+        if let Some(session) = self.sessions.get_mut(id).filter(|session| !session.ended) {
+            (session.ended, session.changed, self.sequence) = (true, step, step);
         }
     }
 
