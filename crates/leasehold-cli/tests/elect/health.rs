@@ -55,15 +55,28 @@ fn only_the_leader_says_that_it_leads_and_it_can_be_told_to_resign() {
     assert_never_two(&place);
 }
 
+/// Leads, and writes down when it is told to look at everything again. (A shell cannot trap what was ignored when it began,
+/// as SIGHUP is below nohup.)
+const HEARS: &str = r#"
+import os, signal, sys, time
+def say(file, line):
+    with open(file, "a") as file:
+        file.write(line + "\n")
+signal.signal(signal.SIGHUP, lambda *_: say(sys.argv[1] + ".heard", "reconciled"))
+while True:
+    say(sys.argv[1], f"leader {os.environ['LEASEHOLD_TOKEN']} one")
+    time.sleep(0.02)
+"#;
+
 // proves U16
 #[test]
 fn a_leader_that_is_told_to_reconcile_hangs_up_on_its_command() {
     let place = Place::new();
     let port = free_port();
     let journal = place.path("journal").display().to_string();
-    let lead = "trap 'echo reconciled >> $0.heard' HUP; while :; do echo $LEASEHOLD_RESOURCE $LEASEHOLD_TOKEN one >> $0; sleep 0.02; done";
+    let script = place.write("lead.py", HEARS);
     let address = format!("127.0.0.1:{port}");
-    let _one = run(&place, "one", &["--health", &address], &["sh", "-c", lead, &journal]);
+    let _one = run(&place, "one", &["--health", &address], &["python3", &script, &journal]);
     leader_of(&place, &["one"], 0);
     assert_eq!(status(port, "POST", "/admin/trigger-reconcile"), 202);
     wait_until("the command heard it", || place.lines("journal.heard") == ["reconciled"]);

@@ -332,9 +332,19 @@ async fn a_paused_child_is_woken_to_stop_leading() {
 
 #[tokio::test]
 async fn a_standby_can_be_told_to_look_again_and_be_stopped() {
-    let script = format!("trap 'echo hup >>$0' HUP; trap '' TERM; {WAIT}");
+    // A shell cannot trap what was ignored when it began, as SIGHUP is below nohup.
+    let script = r#"exec python3 -c '
+import signal, sys, time
+def say(word):
+    open(sys.argv[1], "a").write(word + "\n")
+signal.signal(signal.SIGHUP, lambda *_: say("hup"))
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+say("ready")
+while True:
+    time.sleep(0.02)
+' "$0""#;
     let (supervisor, _, _) = supervisor_without_deadline(Program::at(program())).await;
-    let scene = Scene::of(supervisor, &script).await;
+    let scene = Scene::of(supervisor, script).await;
     scene.said(&["ready"]).await;
     assert!(scene.standby.child().signal_hangup());
     scene.said(&["ready", "hup"]).await;
