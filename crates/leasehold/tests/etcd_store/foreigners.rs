@@ -127,13 +127,13 @@ async fn a_guard_in_a_transaction_refuses_who_leads_no_more() {
     let one = election(store).name("one").expect("a good name").start().await.expect("one can start");
     let first = one.campaign().await;
     let old = first.guard().expect("etcd has guards");
-    assert!(put_under(&server, &old, "/work/1"));
+    assert!(put_under(&server, &old, "/written/1"));
     drop(first);
     let other = open(&server.url("guarded")).await;
     let two = election(other).name("two").expect("a good name").start().await.expect("two can start");
     let second = two.campaign().await;
-    assert!(!put_under(&server, &old, "/work/2"), "the guard of a leader that is no more");
-    assert!(put_under(&server, &second.guard().expect("etcd has guards"), "/work/2"));
+    assert!(!put_under(&server, &old, "/written/2"), "the guard of a leader that is no more");
+    assert!(put_under(&server, &second.guard().expect("etcd has guards"), "/written/2"));
     assert_eq!(leader(&server), second.lease().member().as_str());
 }
 
