@@ -170,7 +170,7 @@ impl Member {
         let (store, clock, settings) =
             (Arc::clone(&self.store), Arc::clone(&self.clock), self.settings.clone());
         tokio::spawn(async move {
-            // Not answered, silence ends it all the same, a TTL after the store is back.
+            // Not answered, silence ends it all the same, but later.
             let give_up_at = clock.now().after(CLOSING_MAX);
             while call(&*clock, &settings, store.close(session.id())).await.is_err()
                 && clock.now() < give_up_at

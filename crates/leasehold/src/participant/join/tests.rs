@@ -45,3 +45,37 @@ async fn who_is_told_that_the_store_is_frozen_goes_on() {
     assert!(!scene.session().is_over());
     assert!(!shown_as_settled(&mut scene).await);
 }
+
+#[cfg(feature = "conformance")]
+#[tokio::test]
+async fn a_session_that_ended_while_the_store_was_away_is_closed_when_it_is_back() {
+    use std::sync::Arc;
+
+    use crate::clock::SystemClock;
+    use crate::ledger::Reason;
+    use crate::store::around::{Fault, Faulty};
+
+    let mut scene = Scene::joined(&[]).await;
+    let away = Faulty::new(Arc::new(scene.store.clone()));
+    away.break_calls(&["close"], Fault::Fails);
+    scene.member.store = Arc::new(away.clone());
+    scene.member.clock = Arc::new(SystemClock);
+    scene.session().end(Reason::TtlExpiry);
+    scene.member.leave_what_is_over();
+    let asking = async {
+        while away.calls("close") < 3 {
+            tokio::time::sleep(super::PERIOD).await;
+        }
+    };
+    tokio::time::timeout(super::CLOSING_MAX / 30, asking).await.expect("it is asked again");
+    scene.refresh().await;
+    assert!(!scene.member.view.sessions()[&id("one-1")].ended);
+    away.mend();
+    while !scene.member.view.sessions()[&id("one-1")].ended {
+        tokio::time::sleep(super::PERIOD).await;
+        scene.refresh().await;
+    }
+    let asked = away.calls("close");
+    tokio::time::sleep(super::PERIOD * 4).await;
+    assert_eq!(away.calls("close"), asked, "who was heard says it no more");
+}
