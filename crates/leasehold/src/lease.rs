@@ -221,6 +221,7 @@ fn short_label(name: &str) -> String {
 
 /// The fencing token: rises with every change of hands of a resource, never falls, never repeats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(transparent)]
 pub struct Token(pub u64);
 
@@ -251,6 +252,7 @@ pub struct TokenError {
 
 /// A resource together with a token: one tenure of one holder.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Term {
     /// The resource that is held.
     pub resource: ResourceId,
@@ -266,6 +268,7 @@ impl fmt::Display for Term {
 
 /// The counter a heartbeat raises; supplied by the member itself, only ever rising.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(transparent)]
 pub struct BeatNumber(pub u64);
 

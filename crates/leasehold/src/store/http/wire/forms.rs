@@ -59,20 +59,15 @@ pub fn millis(duration: Duration) -> u64 {
 mod schemas {
     use std::borrow::Cow;
 
-    use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
     use utoipa::openapi::{RefOr, Schema};
     use utoipa::{PartialSchema, ToSchema};
 
     use super::{Hex, Position};
-
-    fn text(pattern: &str, description: &str) -> RefOr<Schema> {
-        let text = ObjectBuilder::new().schema_type(SchemaType::Type(Type::String));
-        text.pattern(Some(pattern)).description(Some(description)).build().into()
-    }
+    use crate::schema::text;
 
     impl PartialSchema for Hex {
         fn schema() -> RefOr<Schema> {
-            text("^[0-9a-f]{16}$", "Names one era of the store.")
+            text("^[0-9a-f]{16}$", 16, "Names one era of the store.")
         }
     }
 
@@ -84,7 +79,7 @@ mod schemas {
 
     impl PartialSchema for Position {
         fn schema() -> RefOr<Schema> {
-            text("^[0-9]{1,20}$", "Where a reader stands in the store's changes; \"0\" asks for everything.")
+            text("^[0-9]+$", 20, "Where a reader stands in the store's changes; \"0\" asks for everything.")
         }
     }
 
