@@ -292,11 +292,13 @@ impl View {
         let members = self.sessions.values().filter(|session| !session.ended).map(|session| {
             let profile = &session.profile;
             let listing = profile.listing.as_ref().and_then(|id| order.iter().position(|known| *known == id));
+            let mut labels = profile.labels.clone();
+            labels.entry(plan::NAME_LABEL.to_owned()).or_insert_with(|| profile.name.to_string());
             plan::Member {
                 id: session.id.clone(),
                 name: profile.name.clone(),
                 capacity: profile.capacity,
-                labels: profile.labels.clone(),
+                labels,
                 ready: profile.ready,
                 settled: profile.settled,
                 leaving: profile.leaving,
