@@ -65,12 +65,12 @@ pub(super) fn refused(
             key.place()
         )),
         (404 | 405 | 410, _) => wrong(format!(
-            "has no {call}; is the address that of a Leasehold server, and the server as new as this program?"
+            "does not know {call}; is the address that of a Leasehold server, and the server as new as this program?"
         )),
         (300..=399, _) => wrong("leads elsewhere; give the address that it leads to".to_owned()),
         (408 | 425 | 429, _) => unknown(format!("has no time for {call} now{words}")),
         (400..=499, _) => wrong(format!("refused {call}{words}")),
-        (_, _) if refusal.kind.as_deref() == Some("misconfigured") => {
+        (_, _) if refusal.error.as_deref() == Some("misconfigured") => {
             wrong(format!("cannot use its own store{words}"))
         }
         (code, _) => unknown(format!("could not do {call} (status {code}){words}")),
@@ -111,8 +111,8 @@ mod tests {
     #[test]
     fn a_refusal_says_what_to_do_and_shows_no_key() {
         let key = ApiKey::new("hunter2").unwrap();
-        let because = |kind: Option<&str>, detail: &str| Refusal {
-            kind: kind.map(str::to_owned),
+        let because = |word: Option<&str>, detail: &str| Refusal {
+            error: word.map(str::to_owned),
             detail: Some(detail.to_owned()),
             message: None,
         };
@@ -133,7 +133,7 @@ mod tests {
                 Misconfigured,
                 ": pool x is not yours; use",
             ),
-            (404, &none, None, Misconfigured, "has no beat"),
+            (404, &none, None, Misconfigured, "does not know beat"),
             (302, &none, None, Misconfigured, "leads elsewhere"),
             (422, &because(None, "too many"), None, Misconfigured, "refused beat: too many"),
             (429, &none, None, Unavailable, "has no time for beat now"),

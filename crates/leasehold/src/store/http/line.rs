@@ -45,7 +45,7 @@ impl Line {
     /// Asks the server what it is.
     pub(super) async fn about(&self) -> Result<About, StoreError> {
         let request = self.address.client.get(self.address.path("")).timeout(CALL_MAX);
-        let about: About = self.answer("this API", request).await?;
+        let about: About = self.answer(wire::ROOT, request).await?;
         if about.version != VERSION {
             return Err(StoreError::misconfigured(format!(
                 "{} speaks version {} of the members' API and this program version {VERSION}; use a program and a \

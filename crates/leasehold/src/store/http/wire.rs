@@ -64,8 +64,8 @@ impl About {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Refusal {
-    /// What kind it is, for programs.
-    pub kind: Option<String>,
+    /// What is wrong, in one word for programs.
+    pub error: Option<String>,
     /// What happened, for people.
     pub detail: Option<String>,
     /// The same where it is called so.
