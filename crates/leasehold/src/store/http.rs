@@ -115,7 +115,7 @@ impl LeaseStore for HttpStore {
     }
 
     async fn close(&self, session: &MemberId) -> Result<(), StoreError> {
-        Ok(self.line.call(&calls::CloseCall { session: session.clone() }).await?.value)
+        self.line.call(&calls::CloseCall { session: session.clone() }).await.map(|_| ())
     }
 
     async fn end_silent(
@@ -188,7 +188,7 @@ impl LeaseStore for HttpStore {
     }
 
     async fn collect(&self, session: &MemberId) -> Result<(), StoreError> {
-        Ok(self.line.call(&calls::CollectCall { session: session.clone() }).await?.value)
+        self.line.call(&calls::CollectCall { session: session.clone() }).await.map(|_| ())
     }
 
     async fn sessions(&self, pool: &Pool, since: Cursor) -> Result<Changed<SessionRecord>, StoreError> {

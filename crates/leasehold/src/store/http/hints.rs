@@ -35,9 +35,12 @@ struct Listening {
     failed: u32,
 }
 
+/// A hint, and who listens on; `None` when the store has gone.
+type Heard = Option<(Hint, Listening)>;
+
 /// The hints of one pool.
 struct PoolHints {
-    next: Pin<Box<dyn Future<Output = Option<(Hint, Listening)>> + Send>>,
+    next: Pin<Box<dyn Future<Output = Heard> + Send>>,
 }
 
 /// Hints about a pool, until the store is dropped.
@@ -66,7 +69,7 @@ impl Stream for PoolHints {
 
 impl Listening {
     /// Waits for the next hint. `None` when the store has gone.
-    async fn next(mut self) -> Option<(Hint, Self)> {
+    async fn next(mut self) -> Heard {
         let mut alive = self.alive.clone();
         let gone = async move { while alive.changed().await.is_ok() {} };
         let hint = tokio::select! {

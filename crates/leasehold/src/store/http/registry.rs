@@ -42,7 +42,7 @@ impl Registry for HttpStore {
 
     async fn publish(&self, pool: &Pool, id: &ListingId, listing: &Listing) -> Result<(), StoreError> {
         let (pool, id, listing) = (pool.clone(), id.clone(), listing.ids().to_vec());
-        Ok(self.line.call(&calls::PublishCall { pool, id, listing }).await?.value)
+        self.line.call(&calls::PublishCall { pool, id, listing }).await.map(|_| ())
     }
 
     async fn listing(&self, pool: &Pool, id: &ListingId) -> Result<Option<Listing>, StoreError> {
@@ -53,12 +53,12 @@ impl Registry for HttpStore {
     }
 
     async fn collect_listings(&self, pool: &Pool) -> Result<(), StoreError> {
-        Ok(self.line.call(&calls::CollectListingsCall { pool: pool.clone() }).await?.value)
+        self.line.call(&calls::CollectListingsCall { pool: pool.clone() }).await.map(|_| ())
     }
 
     async fn append(&self, pool: &Pool, entries: &[Entry]) -> Result<(), StoreError> {
         let call = calls::AppendCall { pool: pool.clone(), entries: entries.to_vec() };
-        Ok(self.line.call(&call).await?.value)
+        self.line.call(&call).await.map(|_| ())
     }
 
     async fn ledger(
