@@ -17,8 +17,8 @@ use crate::store::{Host, ServerUrl, StoreError};
 const OPTIONS: [&str; 4] = ["ca", "cert", "key", "insecure"];
 /// The longest that a connection takes to be made.
 const CONNECT_MAX: Duration = Duration::from_secs(3);
-/// A connection that nobody used for so long is not used again: something on the way may have forgotten it.
-const IDLE_MAX: Duration = Duration::from_secs(20);
+/// A connection that nobody used for so long is not used again: the server gives it up soon after.
+const IDLE_MAX: Duration = Duration::from_secs(8);
 /// On a connection that many calls share, the server is asked this often whether it is still there, and has this long to
 /// answer. Calls that have a connection each notice by themselves.
 const ASKED_EVERY: Duration = Duration::from_secs(2);
