@@ -83,6 +83,8 @@ macro_rules! id {
     ($(#[$doc:meta])* $name:ident, $what:literal, $allowed:ident, $alphabet:ident) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+        #[cfg_attr(feature = "openapi", schema(value_type = String, min_length = 1, max_length = 128))]
         #[serde(try_from = "String", into = "String")]
         pub struct $name(Arc<str>);
 

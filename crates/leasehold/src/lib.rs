@@ -38,9 +38,6 @@ pub mod fence;
 
 pub mod ledger;
 
-#[cfg(feature = "openapi")]
-mod schema;
-
 #[doc(hidden)]
 pub mod mistakes;
 

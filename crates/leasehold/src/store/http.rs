@@ -111,7 +111,7 @@ impl LeaseStore for HttpStore {
     ) -> Result<Answer<()>, StoreError> {
         let (session, profile) = (session.clone(), profile.clone());
         let call = calls::DescribeCall { session, pulse: pulse.into(), profile };
-        Ok(self.line.call(&call).await?.read(|()| ()))
+        Ok(self.line.call(&call).await?.read(|_| ()))
     }
 
     async fn close(&self, session: &MemberId) -> Result<(), StoreError> {

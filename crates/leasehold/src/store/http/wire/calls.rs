@@ -4,8 +4,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::records::{
-    Acquired, Answer, Changed, Checkup, EndSilent, Freed, LeaseRecord, Mark, Marked, Pulse, Reasserted,
-    Release, Released, Revoked, Row, Session, SessionRecord, Thawed, Value, Wanted,
+    Acquired, Answer, Changed, Checkup, EndSilent, Freed, LeaseRecord, Mark, Marked, Nothing, Pulse,
+    Reasserted, Release, Released, Reply, Revoked, Row, Session, SessionRecord, Thawed, Wanted,
 };
 use super::{Hex, Position};
 use crate::lease::{BeatNumber, MemberId, Pool, ResourceId, Term};
@@ -56,7 +56,7 @@ calls! {
         pulse: Pulse
     }
     /// Replaces what a session publishes about itself.
-    DescribeCall "describe" -> Answer<()> {
+    DescribeCall "describe" -> Answer<Nothing> {
         /// Whose.
         session: MemberId,
         /// What every call of a session carries.
@@ -65,12 +65,12 @@ calls! {
         profile: Profile
     }
     /// Ends the caller's own session.
-    CloseCall "close" -> Value<()> {
+    CloseCall "close" -> Reply<Nothing> {
         /// Which.
         session: MemberId
     }
     /// Ends a session that fell silent.
-    EndSilentCall "end_silent" -> Value<EndSilent> {
+    EndSilentCall "end_silent" -> Reply<EndSilent> {
         /// Which.
         session: MemberId,
         /// The beat that was heard for the session's whole TTL.
@@ -97,14 +97,14 @@ calls! {
         terms: Vec<Release>
     }
     /// Marks a term as revoked.
-    RevokeCall "revoke" -> Value<Revoked> {
+    RevokeCall "revoke" -> Reply<Revoked> {
         /// The pool of the resource.
         pool: Pool,
         /// The term.
         term: Term
     }
     /// Frees a revoked term.
-    FreeRevokedCall "free_revoked" -> Value<Freed> {
+    FreeRevokedCall "free_revoked" -> Reply<Freed> {
         /// The pool of the resource.
         pool: Pool,
         /// The term.
@@ -113,7 +113,7 @@ calls! {
         era: Hex
     }
     /// Frees a lease whose holder's session is absent.
-    FreeOrphanCall "free_orphan" -> Value<Freed> {
+    FreeOrphanCall "free_orphan" -> Reply<Freed> {
         /// The pool of the resource.
         pool: Pool,
         /// The absent holder.
@@ -133,40 +133,40 @@ calls! {
         terms: Vec<Term>
     }
     /// Ends a freeze.
-    ThawCall "thaw" -> Value<Thawed> {
+    ThawCall "thaw" -> Reply<Thawed> {
         /// The nonce that was heard for the longest TTL.
         nonce: Hex
     }
     /// Forgets an ended session.
-    CollectCall "collect" -> Value<()> {
+    CollectCall "collect" -> Reply<Nothing> {
         /// Which.
         session: MemberId
     }
     /// Who is there.
-    SessionsCall "sessions" -> Value<Changed<SessionRecord>> {
+    SessionsCall "sessions" -> Reply<Changed<SessionRecord>> {
         /// In which pool.
         pool: Pool,
         /// What changed since this cursor.
         since: Position
     }
     /// Who holds what.
-    LeasesCall "leases" -> Value<Changed<LeaseRecord>> {
+    LeasesCall "leases" -> Reply<Changed<LeaseRecord>> {
         /// In which pool.
         pool: Pool,
         /// What changed since this cursor.
         since: Position
     }
     /// Every pool that the caller may see.
-    PoolsCall "pools" -> Value<Vec<Pool>> {}
+    PoolsCall "pools" -> Reply<Vec<Pool>> {}
     /// Operators' marks.
-    MarksCall "marks" -> Value<Changed<Mark>> {
+    MarksCall "marks" -> Reply<Changed<Mark>> {
         /// In which pool.
         pool: Pool,
         /// What changed since this cursor.
         since: Position
     }
     /// Sets or, with no value, removes a mark.
-    SetMarkCall "set_mark" -> Value<Marked> {
+    SetMarkCall "set_mark" -> Reply<Marked> {
         /// In which pool.
         pool: Pool,
         /// What it says.
@@ -179,21 +179,21 @@ calls! {
         expected: Version
     }
     /// Declared resources.
-    ResourcesCall "resources" -> Value<Changed<Declared>> {
+    ResourcesCall "resources" -> Reply<Changed<Declared>> {
         /// In which pool.
         pool: Pool,
         /// What changed since this cursor.
         since: Position
     }
     /// Declares, changes or removes a resource.
-    DeclareCall "declare" -> Value<Marked> {
+    DeclareCall "declare" -> Reply<Marked> {
         /// In which pool.
         pool: Pool,
         /// The resource, with the version that it must still have.
         declared: Declared
     }
     /// Keeps a listing under the id of its content.
-    PublishCall "publish" -> Value<()> {
+    PublishCall "publish" -> Reply<Nothing> {
         /// In which pool.
         pool: Pool,
         /// The id of its content.
@@ -202,26 +202,26 @@ calls! {
         listing: Vec<ResourceId>
     }
     /// The listing with an id.
-    ListingCall "listing" -> Value<Option<Vec<ResourceId>>> {
+    ListingCall "listing" -> Reply<Option<Vec<ResourceId>>> {
         /// In which pool.
         pool: Pool,
         /// The id of its content.
         id: ListingId
     }
     /// Forgets listings that nobody publishes.
-    CollectListingsCall "collect_listings" -> Value<()> {
+    CollectListingsCall "collect_listings" -> Reply<Nothing> {
         /// In which pool.
         pool: Pool
     }
     /// Appends rows to the ledger.
-    AppendCall "append" -> Value<()> {
+    AppendCall "append" -> Reply<Nothing> {
         /// To the ledger of which pool.
         pool: Pool,
         /// The rows.
         entries: Vec<Entry>
     }
     /// Rows of the ledger, oldest first.
-    LedgerCall "ledger" -> Value<Vec<Row>> {
+    LedgerCall "ledger" -> Reply<Vec<Row>> {
         /// Of which pool.
         pool: Pool,
         /// Of which resource; none is all.
@@ -232,5 +232,5 @@ calls! {
         limit: usize
     }
     /// How well the server's store keeps its word with its present settings.
-    CheckupCall "checkup" -> Value<Checkup> {}
+    CheckupCall "checkup" -> Reply<Checkup> {}
 }

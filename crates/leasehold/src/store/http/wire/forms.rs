@@ -9,6 +9,8 @@ use crate::store::Cursor;
 
 /// A nonce as 16 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(as = Nonce, value_type = String, pattern = "^[0-9a-f]{16}$"))]
 pub struct Hex(pub Nonce);
 
 impl Serialize for Hex {
@@ -30,6 +32,8 @@ impl<'de> Deserialize<'de> for Hex {
 
 /// A cursor as a decimal string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(as = Cursor, value_type = String, pattern = "^[0-9]{1,20}$"))]
 pub struct Position(pub Cursor);
 
 impl Serialize for Position {
@@ -53,41 +57,6 @@ impl<'de> Deserialize<'de> for Position {
 #[must_use]
 pub fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX).min(TOKEN_MAX)
-}
-
-#[cfg(feature = "openapi")]
-mod schemas {
-    use std::borrow::Cow;
-
-    use utoipa::openapi::{RefOr, Schema};
-    use utoipa::{PartialSchema, ToSchema};
-
-    use super::{Hex, Position};
-    use crate::schema::text;
-
-    impl PartialSchema for Hex {
-        fn schema() -> RefOr<Schema> {
-            text("^[0-9a-f]{16}$", 16, "Names one era of the store.")
-        }
-    }
-
-    impl ToSchema for Hex {
-        fn name() -> Cow<'static, str> {
-            "Nonce".into()
-        }
-    }
-
-    impl PartialSchema for Position {
-        fn schema() -> RefOr<Schema> {
-            text("^[0-9]+$", 20, "Where a reader stands in the store's changes; \"0\" asks for everything.")
-        }
-    }
-
-    impl ToSchema for Position {
-        fn name() -> Cow<'static, str> {
-            "Cursor".into()
-        }
-    }
 }
 
 #[cfg(test)]

@@ -10,10 +10,15 @@ use crate::store::{MarkKind, Offer, Profile, Version};
 /// What a call that no session makes is answered with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Value<T> {
+pub struct Reply<T> {
     /// The answer.
     pub value: T,
 }
+
+/// There is nothing more to say: `null`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Nothing;
 
 /// What a session's own call is answered with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
