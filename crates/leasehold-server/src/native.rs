@@ -43,6 +43,7 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(about))
         .routes(routes!(changes::changes))
         .routes(routes!(sessions::open))
+        .routes(routes!(sessions::claim))
         .routes(routes!(sessions::beat))
         .routes(routes!(sessions::describe))
         .routes(routes!(sessions::close))

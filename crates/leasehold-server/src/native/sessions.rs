@@ -7,11 +7,11 @@ use leasehold::participant::{TTL_MAX, TTL_MIN};
 use leasehold::store::OpenSession;
 use leasehold::store::http::wire::Hex;
 use leasehold::store::http::wire::calls::{
-    BeatCall, CloseCall, CollectCall, DescribeCall, EndSilentCall, OpenCall, ReassertCall, SessionsCall,
-    ThawCall,
+    BeatCall, ClaimCall, CloseCall, CollectCall, DescribeCall, EndSilentCall, OpenCall, ReassertCall,
+    SessionsCall, ThawCall,
 };
 use leasehold::store::http::wire::records::{
-    Answer, Changed, EndSilent, Nothing, Reasserted, Reply, Session, SessionRecord, Thawed,
+    Answer, Changed, Claimed, EndSilent, Nothing, Reasserted, Reply, Session, SessionRecord, Thawed,
 };
 
 use super::body::{Call as Body, within_limit};
@@ -47,6 +47,22 @@ pub(crate) async fn open(
     let answer = app.store().open(&session).await?;
     scope.learn(&session.id, &session.pool);
     Ok(Json(Answer::of(answer, Hex)))
+}
+
+/// Opens a session and takes one resource with it
+///
+/// Or opens nothing, because somebody has it.
+#[utoipa::path(post, path = "/api/v1/store/claim", tag = "store", request_body = ClaimCall,
+    responses((status = 200, description = "done, or not: what became of it", body = Answer<Claimed>), Refused))]
+pub(crate) async fn claim(
+    State(app): State<App>,
+    scope: Scope,
+    Body(call): Body<ClaimCall>,
+) -> Answered<ClaimCall> {
+    let session = session(&scope, call.session)?;
+    let answer = app.store().claim(&session, &call.wanted.into()).await?;
+    scope.learn(&session.id, &session.pool);
+    Ok(Json(Answer::of(answer, Into::into)))
 }
 
 /// Raises a session's beat

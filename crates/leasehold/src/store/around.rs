@@ -1,4 +1,4 @@
-//! A store with something around every call: a deadline, a measure, a fault.
+//! A store with something around every call: a deadline, a measure, a fault. And two stores as one.
 //!
 //! Invariant: what is around a call never changes what it means. An answer passes through as it is; a call that is
 //! given up is *unknown*, and may still take effect.
@@ -7,6 +7,7 @@ mod bounded;
 #[cfg(feature = "conformance")]
 mod faulty;
 mod metered;
+mod split;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -14,8 +15,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::{
-    Acquired, Answer, Capabilities, Changed, Checkup, Cursor, Declared, EndSilent, Freed, Guard, Hints,
-    LeaseRecord, LeaseStore, Listing, ListingId, Mark, MarkKind, Marked, OpenSession, Profile, Pulse,
+    Acquired, Answer, Capabilities, Changed, Checkup, Claimed, Cursor, Declared, EndSilent, Freed, Guard,
+    Hints, LeaseRecord, LeaseStore, Listing, ListingId, Mark, MarkKind, Marked, OpenSession, Profile, Pulse,
     Reasserted, Registry, Release, Released, Revoked, SessionRecord, Store, StoreError, Thawed, Version,
     Wanted,
 };
@@ -26,6 +27,7 @@ pub use bounded::{Bounded, Deadline};
 #[cfg(feature = "conformance")]
 pub use faulty::{Fault, Faults, Faulty};
 pub use metered::{Measure, Metered};
+pub use split::Split;
 
 /// What is done around every call.
 pub trait Manner: std::fmt::Debug + Send + Sync + 'static {
@@ -158,6 +160,7 @@ around! {
     fn describe(session: &MemberId, pulse: Pulse, profile: &Profile) -> Answer<()>;
     fn close(session: &MemberId) -> ();
     fn end_silent(session: &MemberId, heard: BeatNumber, era: Nonce) -> EndSilent;
+    fn claim(session: &OpenSession, wanted: &Wanted) -> Answer<Claimed>;
     fn revoke(pool: &Pool, term: &Term) -> Revoked;
     fn free_revoked(pool: &Pool, term: &Term, era: Nonce) -> Freed;
     fn free_orphan(pool: &Pool, holder: &MemberId, term: &Term, era: Nonce) -> Freed;

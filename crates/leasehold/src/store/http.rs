@@ -24,9 +24,9 @@ use self::line::Line;
 use self::wire::Hex;
 use self::wire::calls;
 use super::{
-    Acquired, Answer, Capabilities, Changed, Checkup, Cursor, EndSilent, Finding, Freed, Guard, Hints,
-    LeaseRecord, LeaseStore, OpenSession, Profile, Pulse, Reasserted, Release, Released, Revoked, ServerUrl,
-    SessionRecord, StoreError, Thawed, Wanted,
+    Acquired, Answer, Capabilities, Changed, Checkup, Claimed, Cursor, EndSilent, Finding, Freed, Guard,
+    Hints, LeaseRecord, LeaseStore, OpenSession, Profile, Pulse, Reasserted, Release, Released, Revoked,
+    ServerUrl, SessionRecord, StoreError, Thawed, Wanted,
 };
 use crate::lease::{BeatNumber, MemberId, Nonce, Pool, ResourceId, Term};
 
@@ -137,6 +137,11 @@ impl LeaseStore for HttpStore {
         let (session, wanted) = (session.clone(), copied(wanted));
         let call = calls::AcquireCall { session, pulse: pulse.into(), wanted };
         Ok(self.line.call(&call).await?.read(all))
+    }
+
+    async fn claim(&self, session: &OpenSession, wanted: &Wanted) -> Result<Answer<Claimed>, StoreError> {
+        let call = calls::ClaimCall { session: session.clone().into(), wanted: wanted.clone().into() };
+        Ok(self.line.call(&call).await?.read(Into::into))
     }
 
     async fn release(

@@ -4,7 +4,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::records::{
-    Acquired, Answer, Changed, Checkup, EndSilent, Freed, LeaseRecord, Mark, Marked, Nothing, Pulse,
+    Acquired, Answer, Changed, Checkup, Claimed, EndSilent, Freed, LeaseRecord, Mark, Marked, Nothing, Pulse,
     Reasserted, Release, Released, Reply, Revoked, Row, Session, SessionRecord, Thawed, Wanted,
 };
 use super::{Hex, Position};
@@ -86,6 +86,13 @@ calls! {
         pulse: Pulse,
         /// What.
         wanted: Vec<Wanted>
+    }
+    /// Opens a session and takes one resource with it, or opens nothing because somebody has it.
+    ClaimCall "claim" -> Answer<Claimed> {
+        /// The session to open.
+        session: Session,
+        /// What.
+        wanted: Wanted
     }
     /// Gives back exactly the named terms.
     ReleaseCall "release" -> Answer<Vec<Released>> {

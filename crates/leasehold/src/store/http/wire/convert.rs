@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::records as wire;
 use super::{Hex, Position, millis};
 use crate::store::{
-    Acquired, Answer, Changed, Checkup, EndSilent, Era, Finding, Freed, Grade, LeaseRecord, Mark, Marked,
-    OpenSession, Pulse, Reasserted, Release, Released, Revoked, SessionRecord, Thawed, Wanted,
+    Acquired, Answer, Changed, Checkup, Claimed, EndSilent, Era, Finding, Freed, Grade, LeaseRecord, Mark,
+    Marked, OpenSession, Pulse, Reasserted, Release, Released, Revoked, SessionRecord, Thawed, Wanted,
 };
 
 /// Structs whose fields are the same on both sides.
@@ -51,6 +51,24 @@ impl From<wire::Acquired> for Acquired {
         match read {
             wire::Acquired::Granted { term } => Self::Granted(term),
             wire::Acquired::Held { by, token } => Self::Held { by, token },
+        }
+    }
+}
+
+impl From<Claimed> for wire::Claimed {
+    fn from(own: Claimed) -> Self {
+        match own {
+            Claimed::Granted { term, era } => Self::Granted { term, era: Hex(era) },
+            Claimed::Held { by, token } => Self::Held { by, token },
+        }
+    }
+}
+
+impl From<wire::Claimed> for Claimed {
+    fn from(read: wire::Claimed) -> Self {
+        match read {
+            wire::Claimed::Granted { term, era } => Self::Granted { term, era: era.0 },
+            wire::Claimed::Held { by, token } => Self::Held { by, token },
         }
     }
 }

@@ -128,6 +128,27 @@ pub enum Acquired {
     },
 }
 
+/// What became of a claim.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum Claimed {
+    /// The session is open, and the resource is its.
+    Granted {
+        /// Under this token.
+        term: Term,
+        /// The era that the session was opened in.
+        era: Hex,
+    },
+    /// Somebody has it. No session was opened.
+    Held {
+        /// Who.
+        by: MemberId,
+        /// Under which token.
+        token: Token,
+    },
+}
+
 /// A term to give back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
