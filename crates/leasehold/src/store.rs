@@ -75,7 +75,7 @@ pub use open::{Begin, Migrated, StoreUrl, StoreUrlError, migrate, open};
 pub use record::{
     Acquired, Answer, Capabilities, Changed, Cursor, Declared, EndSilent, Era, Freed, Grade, Hint,
     LeaseRecord, Listing, ListingError, ListingId, Mark, MarkKind, Marked, Offer, OpenSession, Profile,
-    Pulse, Reasserted, Release, Released, Revoked, SessionRecord, Thawed, Version, Wanted,
+    Pulse, Reasserted, Release, Released, Revoked, SERVER_POOL, SessionRecord, Thawed, Version, Wanted,
 };
 pub use server::{Host, ServerUrl, ServerUrlError};
 
