@@ -6,7 +6,7 @@
 //!
 //! Read this crate from top to bottom, in the order in which data flows: the words ([`lease`]), time
 //! ([`clock`]), what is agreed upon ([`store`]), which resources there are ([`discover`]), what a reader knows
-//! of a pool ([`view`]), what should move ([`plan`]), taking part ([`participant`]), one seat for a leader
+//! of a pool ([`view`]), who is still there ([`listen`]), what should move ([`plan`]), taking part ([`participant`]), one seat for a leader
 //! ([`election`]), and the record of it all ([`ledger`]). [`fence`] is the check at the thing being written.
 //!
 //! # Features
@@ -22,6 +22,8 @@ pub mod store;
 pub mod discover;
 
 pub mod view;
+
+pub mod listen;
 
 pub mod plan;
 

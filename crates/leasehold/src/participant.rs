@@ -8,7 +8,6 @@
 
 mod acquire;
 mod join;
-mod listen;
 mod member;
 mod pass;
 mod release;

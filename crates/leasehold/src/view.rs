@@ -123,7 +123,7 @@ impl View {
     }
 
     /// The store no longer has this session's record, not even as a tombstone.
-    pub(crate) fn lose_session(&mut self, session: &MemberId) {
+    pub fn lose_session(&mut self, session: &MemberId) {
         self.changed |= self.sessions.remove(session).is_some();
     }
 

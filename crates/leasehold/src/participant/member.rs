@@ -6,7 +6,6 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use super::listen::Listener;
 use super::release::Returning;
 use super::renew::Notice;
 use super::session::Session;
@@ -16,6 +15,7 @@ use super::{Identity, Participant, Status};
 use crate::clock::{Clock, Moment};
 use crate::lease::{MemberId, MemberName, Nonce, Pool, ResourceId, Term, Token};
 use crate::ledger::{Reason, Recorder};
+use crate::listen::Listener;
 use crate::plan::{Facts, Plan};
 use crate::store::{Listing, ListingId, OpenSession, Store};
 use crate::view::View;

@@ -7,6 +7,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::clock::Moment;
 use crate::lease::{BeatNumber, MemberId, Nonce, ResourceId, Term, Token};
 use crate::mistakes::{Mistake, made};
@@ -15,15 +17,34 @@ use crate::view::View;
 /// How far apart reads may be, beyond a third of the TTL.
 const DEAF_SLACK: Duration = Duration::from_millis(500);
 
+/// What one listener has heard of a pool.
 #[derive(Debug, Default)]
-pub(crate) struct Listener {
+pub struct Listener {
     heard: BTreeMap<MemberId, Heard>,
     orphans: BTreeMap<ResourceId, Orphan>,
     era: Option<(Nonce, bool)>,
     era_since: Moment,
     last_read: Moment,
+    /// What others heard before, until it was compared with what is heard here.
+    told: Vec<Silence>,
     /// The longest TTL of any session this store ever told of, whatever it has forgotten since.
     ttl_max: Duration,
+}
+
+/// How long a session had been silent when a listener last read, for whoever listens after it.
+///
+/// It is a duration that was measured on one clock. Whoever reads this afterwards and still finds the same beat knows
+/// that the session was silent for at least that long before.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Silence {
+    /// Whose.
+    pub session: MemberId,
+    /// The beat last heard.
+    pub beat: BeatNumber,
+    /// The era it was heard in.
+    pub era: Nonce,
+    /// For how long nothing newer was heard.
+    pub millis: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -52,8 +73,30 @@ struct Orphan {
 }
 
 impl Listener {
+    /// Goes on with what another listener heard. `told` was read from the store before the next view is.
+    pub fn resume(&mut self, told: Vec<Silence>) {
+        self.told = told;
+    }
+
+    /// Who has been silent for at least this part of its TTL, for [`resume`](Self::resume).
+    #[must_use]
+    pub fn silences(&self, divisor: u32) -> Vec<Silence> {
+        let Some((era, false)) = self.era else { return Vec::new() };
+        let living = self.heard.iter().filter(|(_, heard)| !heard.ended);
+        let silent = living.map(|(id, heard)| (id, heard, self.last_read.since(heard.since)));
+        silent
+            .filter(|(_, heard, silent)| *silent >= heard.ttl / divisor.max(1))
+            .map(|(id, heard, silent)| Silence {
+                session: id.clone(),
+                beat: heard.beat,
+                era,
+                millis: u64::try_from(silent.as_millis()).unwrap_or(u64::MAX),
+            })
+            .collect()
+    }
+
     /// Takes in a view whose last answer arrived at `at`. `changed` says whether anything but beats is new in it.
-    pub(crate) fn hear(&mut self, view: &View, at: Moment, changed: bool) {
+    pub fn hear(&mut self, view: &View, at: Moment, changed: bool) {
         let gap = at.since(self.last_read);
         self.last_read = at;
         let Some(era) = view.era() else { return };
@@ -69,6 +112,7 @@ impl Listener {
             self.era_since = at;
         }
         self.hear_sessions(view, at, gap);
+        self.hear_told(view, at, era.nonce);
         // Where nothing is an orphan, nothing becomes one without a change. A new era has forgotten which were.
         if changed || is_new_era || !self.orphans.is_empty() {
             self.hear_orphans(view, at, gap);
@@ -90,6 +134,16 @@ impl Listener {
                 None => {
                     self.heard.insert(id.clone(), new);
                 }
+            }
+        }
+    }
+
+    /// Adds what was told of sessions whose beat has not changed since.
+    fn hear_told(&mut self, view: &View, at: Moment, era: Nonce) {
+        for told in std::mem::take(&mut self.told) {
+            let same = view.sessions().get(&told.session).is_some_and(|session| session.beat == told.beat);
+            if let Some(heard) = self.heard.get_mut(&told.session).filter(|_| same && told.era == era) {
+                heard.since = heard.since.min(at.before(Duration::from_millis(told.millis)));
             }
         }
     }
@@ -118,7 +172,8 @@ impl Listener {
 
     /// Living sessions that have been silent for their whole TTL, with the beat last heard and the moment at
     /// which the silence was complete.
-    pub(crate) fn silent(&self, now: Moment) -> Vec<(MemberId, BeatNumber, Moment)> {
+    #[must_use]
+    pub fn silent(&self, now: Moment) -> Vec<(MemberId, BeatNumber, Moment)> {
         let living = self.heard.iter().filter(|(_, heard)| !heard.ended);
         let hearing = living.filter(|(_, heard)| !is_deaf(now.since(self.last_read), heard.ttl));
         let due = hearing.map(|(id, heard)| (id.clone(), heard.beat, heard.due()));
@@ -126,7 +181,8 @@ impl Listener {
     }
 
     /// Leases to free because their holder has been absent for a whole TTL.
-    pub(crate) fn orphans(&self, now: Moment) -> Vec<(MemberId, Term)> {
+    #[must_use]
+    pub fn orphans(&self, now: Moment) -> Vec<(MemberId, Term)> {
         let gap = now.since(self.last_read);
         let due = self
             .orphans
@@ -139,7 +195,8 @@ impl Listener {
     }
 
     /// Sessions that ended at least this long ago.
-    pub(crate) fn ended_for(&self, now: Moment, at_least: Duration) -> Vec<MemberId> {
+    #[must_use]
+    pub fn ended_for(&self, now: Moment, at_least: Duration) -> Vec<MemberId> {
         let ended = self.heard.iter().filter(|(_, heard)| heard.ended && now.since(heard.since) >= at_least);
         ended.map(|(id, _)| id.clone()).collect()
     }
@@ -151,14 +208,16 @@ impl Listener {
 
     /// The nonce to thaw, if the store has been heard frozen under it for a whole TTL of whoever may hold
     /// something in it.
-    pub(crate) fn thawable(&self, now: Moment, ttl: Duration) -> Option<Nonce> {
+    #[must_use]
+    pub fn thawable(&self, now: Moment, ttl: Duration) -> Option<Nonce> {
         let wait = self.thaw_after(ttl);
         let heard = now.since(self.era_since) >= wait && !is_deaf(now.since(self.last_read), wait);
         self.era.filter(|(_, frozen)| *frozen && heard).map(|(nonce, _)| nonce)
     }
 
     /// When the next silence falls due, for a member whose own TTL is `ttl`. One's own does not count.
-    pub(crate) fn next_due(&self, ttl: Duration, me: Option<&MemberId>) -> Option<Moment> {
+    #[must_use]
+    pub fn next_due(&self, ttl: Duration, me: Option<&MemberId>) -> Option<Moment> {
         if let Some((_, true)) = self.era {
             return Some(self.era_since.after(self.thaw_after(ttl)));
         }
@@ -242,6 +301,39 @@ mod tests {
         fn silent_at(&self, millis: u64) -> bool {
             let at = Moment(1_000_000_000_000).after(Duration::from_millis(millis));
             !self.listener.silent(at).is_empty()
+        }
+    }
+
+    #[tokio::test]
+    async fn what_another_listener_heard_counts_while_the_beat_is_the_same() {
+        let mut first = scene().await;
+        for millis in (0..=2000).step_by(100) {
+            first.read_at(millis).await;
+        }
+        let told = first.listener.silences(4);
+        assert_eq!(told.len(), 1);
+        assert_eq!(told[0].millis, 2000);
+
+        // On another clock, a listener that was told needs only the rest, and at least a third of the TTL.
+        first.listener = Listener::default();
+        first.listener.resume(told.clone());
+        for millis in (9000..=9950).step_by(50) {
+            first.read_at(millis).await;
+        }
+        assert!(!first.silent_at(9999));
+        assert!(first.silent_at(10_000));
+
+        // A newer beat, or another era, makes it worthless.
+        let pulse = Pulse { era: first.era, number: BeatNumber(1), confirmed: BeatNumber(0) };
+        let _ = first.store.beat(&first.session.id, pulse).await.unwrap();
+        let other_era = Silence { beat: BeatNumber(1), era: Nonce(7), ..told[0].clone() };
+        for told in [told, vec![other_era]] {
+            first.listener = Listener::default();
+            first.listener.resume(told);
+            for millis in (20_000..=22_900).step_by(100) {
+                first.read_at(millis).await;
+            }
+            assert!(!first.silent_at(22_999));
         }
     }
 
