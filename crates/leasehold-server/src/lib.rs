@@ -1,0 +1,3 @@
+//! The control plane.
+
+pub mod events;
