@@ -3,6 +3,7 @@
 mod help;
 mod value;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -39,6 +40,9 @@ pub(crate) enum Command {
     /// Campaign for a leader's seat and run a command while leading
     #[command(after_help = help::ELECT)]
     Elect(Box<ElectArgs>),
+    /// Give out leases over HTTP, to any language
+    #[command(after_help = help::SERVE)]
+    Serve(Box<ServeArgs>),
     /// Ask, from a child of `run` or `elect`, whether its lease still stands
     #[command(after_help = help::CHECK)]
     Check(CheckArgs),
@@ -401,6 +405,27 @@ pub(crate) struct VerifyArgs {
     /// together
     #[arg(value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// Where to listen
+    #[arg(long, env = "LEASEHOLD_LISTEN", default_value = "127.0.0.1:7400", value_name = "ADDR")]
+    pub(crate) listen: SocketAddr,
+    /// Where everything is kept: sqlite:PATH or postgres://USER@HOST/DB [default: a file in your data directory]
+    #[arg(long, env = "LEASEHOLD_DATABASE", hide_env_values = true, value_name = "URL")]
+    pub(crate) database: Option<StoreUrl>,
+    /// Nobody has ever held anything here: a new PostgreSQL, Redis or etcd grants at once instead of after a minute
+    #[arg(long)]
+    pub(crate) fresh: bool,
+    /// The name of this replica in the ledger [default: the host's name]
+    #[arg(long, env = "LEASEHOLD_NAME", value_name = "NAME")]
+    pub(crate) name: Option<MemberName>,
+    /// A TOML file with options
+    #[arg(long, env = "LEASEHOLD_CONFIG", value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) log: LogArgs,
 }
 
 #[derive(Debug, Args)]

@@ -19,7 +19,6 @@ mod elect;
 mod failure;
 mod health;
 mod inspect;
-#[cfg(target_os = "linux")]
 mod log;
 mod manual;
 mod migrate;
@@ -27,6 +26,7 @@ mod operate;
 mod print;
 #[cfg(target_os = "linux")]
 mod run;
+mod serve;
 #[cfg(target_os = "linux")]
 mod signals;
 mod usage;
@@ -93,6 +93,7 @@ fn dispatch(command: Command) -> Result<ExitCode, Failure> {
             failure::code::SYSTEM,
             "this command is Linux only: children are run nowhere else",
         )),
+        Command::Serve(args) => runtime()?.block_on(serve::serve(*args)),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man { directory } => manual::pages(&directory),
         Command::Status(args) => runtime()?.block_on(inspect::status(args)),

@@ -123,16 +123,13 @@ fn a_member_takes_no_more_than_its_capacity() {
 
 #[test]
 fn a_resource_goes_only_to_a_member_with_the_labels_it_requires() {
-    use leasehold::store::{Declared, Marked, Version, open};
+    use leasehold::store::{Declared, Marked, open};
     let place = Place::new();
     let plain = place.member("plain", &["--ttl", "3s"]);
     wait_until("there is a store", || place.ask(&["status", "--pool", "jobs"]).code == Some(0));
     let declared = |id: &str, requires: &[(&str, &str)]| Declared {
-        resource: id.parse().unwrap(),
-        weight: 1,
         requires: requires.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
-        removed: false,
-        version: Version(0),
+        ..Declared::new(id.parse().unwrap())
     };
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {

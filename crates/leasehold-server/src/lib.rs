@@ -1,3 +1,28 @@
-//! The control plane.
+//! The control plane: leases over HTTP for any language, on one store.
+//!
+//! Everything that must be agreed upon goes through the [`Store`](leasehold::store::Store) it is given; a control plane adds
+//! no authority of its own, so any number of replicas can serve the same store. What it adds is for clients that have no
+//! member: it keeps a session for each of their leases and listens on their behalf ([`holders`]).
+//!
+//! Read it in the order in which a request travels: [`routes`], [`rest`] (resources and leases as documents of HTTP),
+//! [`holders`] (what becomes of them in the store), [`problem`] (what is said when something is wrong).
+//! What happened leaves by [`events`].
 
+mod access;
+mod app;
 pub mod events;
+mod health;
+mod holders;
+mod ledger;
+mod metrics;
+mod openapi;
+mod problem;
+mod request;
+mod rest;
+mod routes;
+mod serve;
+mod settings;
+
+pub use openapi::document as openapi;
+pub use serve::{Running, StartError, start};
+pub use settings::{Limits, Settings};

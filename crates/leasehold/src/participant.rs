@@ -189,7 +189,7 @@ impl Participant {
         self
     }
 
-    /// A label that resources may require.
+    /// A label that resources may require. Without one called `name`, its value is the stable name.
     #[must_use]
     pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.labels.insert(key.into(), value.into());

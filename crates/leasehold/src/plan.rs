@@ -31,7 +31,7 @@ use std::collections::BTreeMap;
 
 pub use eligible::{Obstacle, may_take};
 pub use explain::{Candidate, Explanation, Outlook, Whereabouts, explain};
-pub use facts::{Facts, Member, Resource};
+pub use facts::{Facts, Member, NAME_LABEL, Resource};
 pub use outcome::{Drop, DropReason, Move, MoveReason, Placement, Quota, Unplaceable, UnplaceableReason};
 pub use rank::{rank, rank_of};
 

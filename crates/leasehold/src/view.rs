@@ -12,7 +12,7 @@ use crate::lease::{MemberId, Pool, ResourceId};
 use crate::plan::{self, Facts};
 use crate::store::{
     Changed, Cursor, Declared, Era, LeaseRecord, Listing, ListingId, Mark, MarkKind, SessionRecord, Store,
-    StoreError,
+    StoreError, Version,
 };
 
 /// How often everything is read again, to find what changes lost.
@@ -107,6 +107,18 @@ impl View {
     #[must_use]
     pub fn mark(&self, kind: MarkKind, subject: &str) -> Option<&Mark> {
         self.marks.get(&(kind, subject.to_owned())).filter(|mark| mark.value.is_some())
+    }
+
+    /// The version of the mark of this kind on this subject, in force or removed.
+    #[must_use]
+    pub fn version_of_mark(&self, kind: MarkKind, subject: &str) -> Version {
+        self.marks.get(&(kind, subject.to_owned())).map(|mark| mark.version).unwrap_or_default()
+    }
+
+    /// Every declared resource the store told of, removed ones included.
+    #[must_use]
+    pub fn declared(&self) -> &BTreeMap<ResourceId, Declared> {
+        &self.declared
     }
 
     /// Who holds a resource: the session named by its lease, if that one has no tombstone.
@@ -292,11 +304,13 @@ impl View {
         let members = self.sessions.values().filter(|session| !session.ended).map(|session| {
             let profile = &session.profile;
             let listing = profile.listing.as_ref().and_then(|id| order.iter().position(|known| *known == id));
+            let mut labels = profile.labels.clone();
+            labels.entry(plan::NAME_LABEL.to_owned()).or_insert_with(|| profile.name.to_string());
             plan::Member {
                 id: session.id.clone(),
                 name: profile.name.clone(),
                 capacity: profile.capacity,
-                labels: profile.labels.clone(),
+                labels,
                 ready: profile.ready,
                 settled: profile.settled,
                 leaving: profile.leaving,

@@ -260,3 +260,50 @@ fn an_explanation_says_why_each_member_does_or_does_not_have_it() {
     let json = serde_json::to_value(&explained).unwrap();
     assert_eq!(json["whereabouts"]["state"], "held");
 }
+
+// A resource that is given to a name is assigned by hand: nobody else takes it, whoever is there.
+#[tokio::test]
+async fn a_resource_that_requires_a_name_goes_to_nobody_else() {
+    use leasehold::clock::SystemClock;
+    use leasehold::store::conformance::member::{open, session};
+    use leasehold::store::{Declared, Marked, Store, Version, memory::MemoryStore};
+    use leasehold::view::View;
+
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let mut other = session("tracker-1");
+    other.profile.settled = true;
+    open(&store, &other).await;
+    // A label of one's own is not overruled.
+    let mut liar = session("tracker-2");
+    liar.profile.labels.insert("name".to_owned(), "somebody".to_owned());
+    open(&store, &liar).await;
+    for (id, to) in [("a", "tracker-0"), ("b", "tracker-2"), ("c", "somebody"), ("d", "tracker-1")] {
+        let requires = [("name".to_owned(), to.to_owned())].into();
+        let declared = Declared { requires, ..Declared::new(id.parse().unwrap()) };
+        let set = store.declare(&other.pool, &declared).await.unwrap();
+        assert_eq!(set, Marked::Set(Version(1)));
+    }
+    let placed = async || {
+        let mut view = View::new(other.pool.clone());
+        view.refresh(&*store, &SystemClock).await.unwrap();
+        let facts = view.facts(usize::MAX);
+        let plan = Plan::compute(&facts);
+        let name = |id: &leasehold::MemberId| {
+            facts.members.iter().find(|member| member.id == *id).unwrap().name.to_string()
+        };
+        let mut placed: Vec<_> =
+            plan.placements().iter().map(|placed| (placed.resource.to_string(), name(&placed.to))).collect();
+        placed.sort_unstable();
+        let mut waits: Vec<_> = plan.unplaceable().iter().map(|left| left.resource.to_string()).collect();
+        waits.sort_unstable();
+        (placed, waits)
+    };
+    let given = |resource: &str, to: &str| (resource.to_owned(), to.to_owned());
+    let (first, waits) = placed().await;
+    assert_eq!(first, [given("c", "tracker-2"), given("d", "tracker-1")]);
+    assert_eq!(waits, ["a", "b"], "who is away is waited for");
+    open(&store, &session("tracker-0")).await;
+    let (then, waits) = placed().await;
+    assert_eq!(then[0], given("a", "tracker-0"));
+    assert_eq!(waits, ["b"]);
+}

@@ -17,6 +17,8 @@ mod schema;
 mod stalls;
 #[path = "postgres/tls.rs"]
 mod tls;
+#[path = "postgres/upgrade.rs"]
+mod upgrade;
 
 use std::sync::Arc;
 use std::time::Duration;

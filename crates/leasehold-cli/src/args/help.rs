@@ -117,6 +117,18 @@ shows a violation.
 Log files say how long a killed member trusted itself only if heartbeats are
 logged: --log-format json --log info,leasehold::ledger=debug.";
 
+pub(super) const SERVE: &str = "\
+Examples:
+  leasehold serve
+  leasehold serve --database postgres://leases@db.example.org/work
+
+  curl -X PUT http://127.0.0.1:7400/api/v1/scenes/scene-01
+  curl -X POST http://127.0.0.1:7400/api/v1/scenes/scene-01/lease \\
+      -d '{\"holder_id\": \"tracker-0\"}'
+
+Tables are created and brought up to date by itself. Any number of replicas can
+serve one PostgreSQL. The API is described at /openapi.json.";
+
 pub(super) const MIGRATE: &str = "\
 Examples:
   leasehold migrate --fresh --store postgres://jobs@db.example.org/work

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use leasehold::plan::{self, Facts, Member, Plan};
+use leasehold::plan::{self, Facts, Member, NAME_LABEL, Plan};
 use leasehold::view::View;
 use leasehold::{MemberId, MemberName, Pool, ResourceId};
 use serde::Serialize;
@@ -94,11 +94,13 @@ fn what_if(view: &View, args: &PlanArgs) -> Result<Facts, Failure> {
 fn newcomer(number: usize, like: Option<&Member>) -> Result<Member, Failure> {
     let name = format!("newcomer-{number}");
     let refused = |error: leasehold::lease::IdError| Failure::usage(error.to_string());
+    let mut labels = like.map(|member| member.labels.clone()).unwrap_or_default();
+    labels.insert(NAME_LABEL.to_owned(), name.clone());
     Ok(Member {
         id: MemberId::new(&name).map_err(refused)?,
         name: MemberName::new(&name).map_err(refused)?,
         capacity: like.and_then(|member| member.capacity),
-        labels: like.map(|member| member.labels.clone()).unwrap_or_default(),
+        labels,
         ready: true,
         settled: true,
         leaving: false,

@@ -6,6 +6,10 @@ use std::sync::Arc;
 use crate::lease::{MemberId, MemberName, ResourceId};
 use crate::store::Offer;
 
+/// The label that every member has: its stable name, unless it publishes another value for it. So a resource can require
+/// one member by name.
+pub const NAME_LABEL: &str = "name";
+
 /// What every member reads from the store before it plans. The order of members and resources means nothing;
 /// each id appears once.
 #[derive(Debug, Clone, PartialEq, Eq)]

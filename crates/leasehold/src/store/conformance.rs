@@ -144,6 +144,7 @@ macro_rules! conformance {
                 a_mark_with_another_version_is_a_conflict
                 marks_are_found_by_cursor
                 a_resource_is_declared_changed_and_removed_by_its_version
+                a_declared_resource_keeps_its_labels_and_its_document
                 declared_resources_are_found_by_cursor
                 every_pool_with_a_session_a_lease_or_a_declaration_is_known
                 a_listing_is_kept_while_a_living_session_publishes_it

@@ -118,9 +118,9 @@ impl Drop for PostgresStore {
 
 impl Shared {
     async fn check_schema(&self) -> Result<(), Failure> {
-        let sql = "SELECT leasehold.schema_version() AS version";
+        let sql = "SELECT newest, oldest FROM leasehold.schema_range()";
         let row = self.reads.ask(&self.address, sql, &[]).await?;
-        migrate::check(call::column(&row, "version")?)
+        migrate::check(call::column(&row, "newest")?, call::column(&row, "oldest")?)
     }
 }
 

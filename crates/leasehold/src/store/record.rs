@@ -58,7 +58,8 @@ pub struct Profile {
     /// The most weight it takes; `None` is no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<u64>,
-    /// Labels that resources may require.
+    /// Labels that resources may require. One that is always there is `name`, with the stable name unless this says
+    /// otherwise.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
     /// Whether it can work at all at the moment.

@@ -85,8 +85,7 @@ pub async fn a_mark_or_a_declaration_gives_a_hint<H: Harness>() {
     assert_eq!(set.expect("the store answers"), Marked::Set(Version(1)));
     expect(&mut hints, "a mark").await;
     quieten(&mut hints).await;
-    let requires = Default::default();
-    let new = Declared { resource: resource("a"), weight: 1, requires, removed: false, version: Version(0) };
+    let new = Declared::new(resource("a"));
     assert_eq!(store.declare(&work, &new).await.expect("the store answers"), Marked::Set(Version(1)));
     expect(&mut hints, "a declaration").await;
 }

@@ -9,7 +9,7 @@ use crate::store::{Cursor, Declared, Listing, Mark, MarkKind, Marked, Version};
 
 fn declared(name: &str, weight: u32, version: u64) -> Declared {
     let requires = [("gpu".to_owned(), "a \"b\"".to_owned())].into();
-    Declared { resource: resource(name), weight, requires, removed: false, version: Version(version) }
+    Declared { weight, requires, version: Version(version), ..Declared::new(resource(name)) }
 }
 
 /// Operators' marks change one after the other.
@@ -92,6 +92,46 @@ pub async fn a_resource_is_declared_changed_and_removed_by_its_version<H: Harnes
     assert_eq!(absent, Marked::Conflict(Version(0)));
     let seen = store.resources(&work, Cursor::START).await.expect("the store answers").items;
     assert_eq!(seen.len(), 1, "a conflict writes nothing: {seen:?}");
+}
+
+/// What describes a resource comes back as it was given.
+pub async fn a_declared_resource_keeps_its_labels_and_its_document<H: Harness>() {
+    let mut harness = H::fresh().await;
+    let work = pool("work");
+    let document = serde_json::json!({
+        "name": "yard \"ü\" \u{0}", "camera": [{"at": [0.1, -122.30000000000001, 9_007_199_254_740_993_u64]}], "none": null,
+    });
+    let labels = [("floor".to_owned(), "2".to_owned()), ("ü \"x\"".to_owned(), String::new())].into();
+    let full = Declared { labels, document: Some(document), ..declared("a", 1, 0) };
+    let steps = [
+        full.clone(),
+        Declared { weight: 2, ..full.clone() },
+        Declared { removed: true, ..full.clone() },
+        declared("a", 1, 0),
+        Declared { document: Some(serde_json::json!("text")), ..declared("a", 1, 0) },
+        full,
+    ];
+    for (version, step) in (0..).zip(steps) {
+        let store = harness.store();
+        let step = Declared { version: Version(version), ..step };
+        let set = store.declare(&work, &step).await.expect("the store answers");
+        assert_eq!(set, Marked::Set(Version(version + 1)));
+        let now = Declared { version: Version(version + 1), ..step };
+        let seen = store.resources(&work, Cursor::START).await.expect("the store answers").items;
+        assert_eq!(seen, [now.clone()]);
+        drop(store);
+        // Once is enough: the last has everything.
+        if version == 5 && harness.restart().await {
+            let seen = harness.store().resources(&work, Cursor::START).await.expect("the store answers");
+            assert_eq!(seen.items, [now], "after a restart");
+        }
+    }
+    let null = Declared { document: Some(serde_json::Value::Null), ..declared("b", 1, 0) };
+    let store = harness.store();
+    let _ = store.declare(&work, &null).await.expect("the store answers");
+    let seen = store.resources(&work, Cursor::START).await.expect("the store answers").items;
+    let found = seen.iter().find(|declared| declared.resource.as_str() == "b");
+    assert_eq!(found.map(|declared| &declared.document), Some(&None), "null is none");
 }
 
 /// Members read declared resources as they read everything.

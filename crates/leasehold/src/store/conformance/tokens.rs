@@ -61,8 +61,7 @@ pub async fn a_token_survives_deletion_and_declaration_of_the_resource<H: Harnes
     let mut one = Member::join(&store, "one").await;
     let declare = |version, removed| {
         let store = store.clone();
-        let requires = Default::default();
-        let declared = Declared { resource: resource("a"), weight: 1, requires, removed, version };
+        let declared = Declared { removed, version, ..Declared::new(resource("a")) };
         async move { store.declare(&pool("work"), &declared).await.expect("the store answers") }
     };
     assert_eq!(declare(Version(0), false).await, Marked::Set(Version(1)));

@@ -111,7 +111,9 @@ impl Registry for MemoryStore {
         }
         state.sequence += 1;
         let version = Version(found.0 + 1);
-        state.resources.insert(key, (Declared { version, ..declared.clone() }, state.sequence));
+        let document = declared.document.clone().filter(|document| !document.is_null());
+        let declared = Declared { version, document, ..declared.clone() };
+        state.resources.insert(key, (declared, state.sequence));
         drop(everything);
         self.tell(vec![pool.clone()]);
         Ok(Marked::Set(version))

@@ -18,13 +18,14 @@ use crate::store::{Begin, Migrated, StoreError, TTL_UNKNOWN};
 /// The longest that a migration may take.
 const MIGRATE_MAX: Duration = Duration::from_secs(60);
 
-const MIGRATIONS: [(&str, &str); 6] = [
+const MIGRATIONS: [(&str, &str); 7] = [
     ("tables", include_str!("migrations/0001_tables.sql")),
     ("eras", include_str!("migrations/0002_eras.sql")),
     ("sessions", include_str!("migrations/0003_sessions.sql")),
     ("leases", include_str!("migrations/0004_leases.sql")),
     ("reads", include_str!("migrations/0005_reads.sql")),
     ("registry", include_str!("migrations/0006_registry.sql")),
+    ("documents", include_str!("migrations/0007_documents.sql")),
 ];
 
 /// One migration at a time, and none under a call: the lock is the era's.
@@ -45,8 +46,8 @@ pub(super) fn latest() -> i64 {
     MIGRATIONS.len() as i64
 }
 
-/// Whether a schema of this version can be used.
-pub(super) fn check(version: Option<i64>) -> Result<(), Failure> {
+/// Whether a schema can be used whose newest migration is `version`, and which builds can use that know `oldest`.
+pub(super) fn check(version: Option<i64>, oldest: i64) -> Result<(), Failure> {
     let found = version.unwrap_or(0);
     let known = latest();
     if found < known {
@@ -54,7 +55,7 @@ pub(super) fn check(version: Option<i64>) -> Result<(), Failure> {
             "the database's schema is version {found}, and this leasehold needs {known}; run `leasehold migrate --store postgres://…`"
         )));
     }
-    if found > known {
+    if oldest > known {
         return Err(Failure::lasting(format!(
             "the database's schema is version {found}, and this leasehold knows {known}: it is older than the schema; upgrade it"
         )));
@@ -114,7 +115,7 @@ async fn bring_up(transaction: &Transaction<'_>, begin: Begin) -> Result<Option<
         let (version, checksum): (i64, String) = (row.try_get(0)?, row.try_get(1)?);
         before = Some(version);
         if version > latest() {
-            check(before).map_err(Stop::Refused)?;
+            check(before, version).map_err(Stop::Refused)?;
         }
         let known = usize::try_from(version - 1).ok().and_then(|place| MIGRATIONS.get(place));
         let sum = match known {
@@ -159,13 +160,14 @@ mod tests {
 
     #[test]
     fn an_older_and_a_newer_schema_are_refused_with_what_to_do() {
-        assert!(check(Some(latest())).is_ok());
-        for (version, words) in [
-            (None, "run `leasehold migrate"),
-            (Some(latest() - 1), "run `leasehold migrate"),
-            (Some(latest() + 1), "it is older than the schema; upgrade it"),
+        assert!(check(Some(latest()), 1).is_ok());
+        assert!(check(Some(latest() + 1), latest()).is_ok(), "what was added does not concern this build");
+        for (version, oldest, words) in [
+            (None, 0, "run `leasehold migrate"),
+            (Some(latest() - 1), 1, "run `leasehold migrate"),
+            (Some(latest() + 1), latest() + 1, "it is older than the schema; upgrade it"),
         ] {
-            let error = check(version).expect_err("it cannot be used").at_open();
+            let error = check(version, oldest).expect_err("it cannot be used").at_open();
             assert!(error.to_string().contains(words), "{error}");
         }
     }

@@ -21,12 +21,14 @@ const LEDGER_MAX: i64 = 200_000;
 const LEDGER_STEP: usize = 64;
 
 const MARKS: &str = reading!("read_marks($1, $2, $3, $4)", "r.kinds, r.subjects, r.contents, r.versions");
-const RESOURCES: &str =
-    reading!("read_resources($1, $2, $3, $4)", "r.names, r.weights, r.requirements, r.removals, r.versions");
+const RESOURCES: &str = reading!(
+    "read_declared($1, $2, $3, $4)",
+    "r.names, r.weights, r.requirements, r.labels, r.documents, r.removals, r.versions"
+);
 const LISTING: &str = reading!("read_listing($1, $2, $3)", "r.names");
 const LEDGER: &str = reading!("read_ledger($1, $2, $3, $4, $5)", "r.numbers, r.entries");
 const SET_MARK: &str = "SELECT * FROM leasehold.set_mark($1, $2, $3, $4, $5, $6)";
-const DECLARE: &str = "SELECT * FROM leasehold.declare($1, $2, $3, $4, $5, $6, $7)";
+const DECLARE: &str = "SELECT * FROM leasehold.declare($1, $2, $3, $4, $5, $6, $7, $8, $9)";
 const PUBLISH: &str = "SELECT * FROM leasehold.publish($1, $2, $3, $4)";
 const COLLECT_LISTINGS: &str = "SELECT * FROM leasehold.collect_listings($1, $2)";
 const APPEND: &str = "SELECT * FROM leasehold.append($1, $2, $3, $4, $5, $6, $7)";
@@ -65,6 +67,8 @@ impl Registry for PostgresStore {
             Param::text(declared.resource.as_str()),
             Param::Int(i64::from(declared.weight)),
             Param::text(json(&declared.requires)?),
+            Param::Text((!declared.labels.is_empty()).then(|| json(&declared.labels)).transpose()?),
+            Param::Text(declared.document.as_ref().map(json).transpose()?),
             Param::Flag(declared.removed),
             Param::Int(integer(declared.version.0)),
         ];
@@ -149,18 +153,27 @@ fn marks(row: &Row) -> Result<Vec<Mark>, Failure> {
 fn resources(row: &Row) -> Result<Vec<Declared>, Failure> {
     let names = columns::<&str>(row, "names")?.into_iter();
     let (weights, requires) = (columns::<i64>(row, "weights")?, columns::<&str>(row, "requirements")?);
+    let (labels, documents) =
+        (columns::<Option<&str>>(row, "labels")?, columns::<Option<&str>>(row, "documents")?);
     let (removals, versions) = (columns::<bool>(row, "removals")?, columns::<i64>(row, "versions")?);
-    let rows = names.zip(weights).zip(requires).zip(removals).zip(versions);
-    rows.map(|((((name, weight), requires), removed), version)| {
+    let rows = names.zip(weights).zip(requires).zip(labels).zip(documents).zip(removals).zip(versions);
+    rows.map(|((((((name, weight), requires), labels), document), removed), version)| {
         Ok(Declared {
             resource: parse(name)?,
             weight: u32::try_from(weight).map_err(unreadable)?,
             requires: serde_json::from_str(requires).map_err(unreadable)?,
+            labels: optional(labels)?.unwrap_or_default(),
+            document: optional(document)?,
             removed,
             version: Version(version.unsigned_abs()),
         })
     })
     .collect()
+}
+
+/// What a column that may be null has as JSON, whose own `null` is none too.
+fn optional<T: serde::de::DeserializeOwned>(text: Option<&str>) -> Result<Option<T>, Failure> {
+    text.map_or(Ok(None), |text| serde_json::from_str(text).map_err(unreadable))
 }
 
 fn lines(row: &Row) -> Result<Vec<(u64, Entry)>, Failure> {

@@ -100,12 +100,34 @@ pub struct Declared {
     /// Labels a member must have.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub requires: BTreeMap<String, String>,
+    /// What describes it, for people and their programs; no plan looks at it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// What its owner needs to know of it. JSON's `null` is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub document: Option<serde_json::Value>,
     /// Whether it was removed.
     #[serde(default)]
     pub removed: bool,
     /// Counts its changes.
     #[serde(default)]
     pub version: Version,
+}
+
+impl Declared {
+    /// A resource that weighs 1, asks for nothing and is not declared yet.
+    #[must_use]
+    pub fn new(resource: ResourceId) -> Self {
+        Self {
+            resource,
+            weight: 1,
+            requires: BTreeMap::new(),
+            labels: BTreeMap::new(),
+            document: None,
+            removed: false,
+            version: Version(0),
+        }
+    }
 }
 
 /// What became of a compare-and-set.

@@ -17,7 +17,8 @@ use crate::store::{
 const LEDGER_MAX: u64 = 50_000;
 
 const MARKS: Kinds = Kinds { name: "marks", fields: &["version", "value"] };
-const DECLARED: Kinds = Kinds { name: "declared", fields: &["version", "weight", "requires", "removed"] };
+const DECLARED: Kinds =
+    Kinds { name: "declared", fields: &["version", "weight", "requires", "removed", "labels", "document"] };
 
 impl RedisStore {
     async fn put(&self, args: Args) -> Result<Marked, StoreError> {
@@ -69,14 +70,18 @@ impl Registry for RedisStore {
             let version = Version(row.number()?);
             let weight = u32::try_from(row.number()?).unwrap_or(u32::MAX);
             let (requires, removed) = (row.json()?, row.flag()?);
+            let labels = row.optional_json()?.unwrap_or_default();
+            let document = row.optional_json()?;
             let resource: ResourceId = row.id()?;
-            Ok((resource.clone(), Declared { resource, weight, requires, removed, version }))
+            let declared =
+                Declared { resource: resource.clone(), weight, requires, labels, document, removed, version };
+            Ok((resource, declared))
         })
         .await
     }
 
     async fn declare(&self, pool: &Pool, declared: &Declared) -> Result<Marked, StoreError> {
-        let args = Args::of([DECLARED.name, pool.as_str(), declared.resource.as_str()])
+        let mut args = Args::of([DECLARED.name, pool.as_str(), declared.resource.as_str()])
             .number(declared.version.0)
             .text("weight")
             .number(declared.weight.into())
@@ -84,6 +89,12 @@ impl Registry for RedisStore {
             .text(json(&declared.requires)?)
             .text("removed")
             .number(declared.removed.into());
+        if !declared.labels.is_empty() {
+            args = args.text("labels").text(json(&declared.labels)?);
+        }
+        if let Some(document) = &declared.document {
+            args = args.text("document").text(json(document)?);
+        }
         self.put(args).await
     }
 

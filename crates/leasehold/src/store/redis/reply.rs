@@ -143,6 +143,12 @@ impl Fields {
         serde_json::from_str(&text).or_else(|_| self.strange("a record"))
     }
 
+    /// A record that may be absent, or JSON's `null`, which is the same.
+    pub(super) fn optional_json<T: serde::de::DeserializeOwned>(&mut self) -> Result<Option<T>, StoreError> {
+        let Some(text) = self.optional()? else { return Ok(None) };
+        serde_json::from_str(&text).or_else(|_| self.strange("a record"))
+    }
+
     pub(super) fn member(&mut self) -> Result<MemberId, StoreError> {
         self.id()
     }

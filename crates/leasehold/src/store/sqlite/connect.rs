@@ -14,7 +14,7 @@ use crate::store::TTL_UNKNOWN;
 
 /// "lhld", in the header of every file that is ours.
 const APPLICATION: i32 = 0x6c68_6c64;
-/// The schema this version reads and writes.
+/// The schema this version reads and writes. It rises when an earlier version could not go on with the file.
 const SCHEMA: i32 = 1;
 
 /// The writer's connection, the file it is on, and this handle's presence beside it.
@@ -144,7 +144,7 @@ fn prepare(connection: &mut Connection, path: &Path, first: &First) -> Result<()
     connection.pragma_update(None, "journal_mode", "wal").map_err(of)?;
     connection.pragma_update(None, "synchronous", "full").map_err(of)?;
     connection.pragma_update(None, "journal_size_limit", 16 << 20).map_err(of)?;
-    if has_schema {
+    if has_schema && is_complete(connection).map_err(of)? {
         return Ok(());
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(of)?;
@@ -161,7 +161,20 @@ fn prepare(connection: &mut Connection, path: &Path, first: &First) -> Result<()
         transaction.pragma_update(None, "application_id", APPLICATION).map_err(of)?;
         transaction.pragma_update(None, "user_version", SCHEMA).map_err(of)?;
     }
+    complete(&transaction).map_err(of)?;
     transaction.commit().map_err(of)
+}
+
+/// Gives a file of an earlier version what it lacks. The schema's number stays: that version can go on with the file.
+pub(super) fn complete(connection: &Connection) -> rusqlite::Result<()> {
+    if is_complete(connection)? {
+        return Ok(());
+    }
+    connection.execute_batch(include_str!("describe_resources.sql"))
+}
+
+fn is_complete(connection: &Connection) -> rusqlite::Result<bool> {
+    connection.query_row(include_str!("describes.sql"), [], |row| row.get(0))
 }
 
 /// Whether the file has our schema. An empty one has none; somebody else's is refused.

@@ -1,7 +1,7 @@
 //! Marks, declared resources, listings and the ledger in the file.
 
 use async_trait::async_trait;
-use rusqlite::named_params;
+use rusqlite::{Row, named_params};
 
 use super::SqliteStore;
 use super::era::integer;
@@ -17,6 +17,12 @@ use crate::store::{
 /// How many lines the ledger keeps, and how many it drops at most with one call beyond those it takes in.
 const LEDGER_MAX: i64 = 200_000;
 const LEDGER_STEP: usize = 64;
+
+/// What a column that may be null has as JSON, whose own `null` is none too.
+fn optional<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<T>> {
+    let Some(text) = row.get_ref(column)?.as_str_or_null()? else { return Ok(None) };
+    serde_json::from_str(text).map_err(unreadable)
+}
 
 #[async_trait]
 impl Registry for SqliteStore {
@@ -73,6 +79,8 @@ impl Registry for SqliteStore {
                     requires: serde_json::from_str(row.get_ref(2)?.as_str()?).map_err(unreadable)?,
                     removed: row.get(3)?,
                     version: Version(row.get(4)?),
+                    labels: optional(row, 5)?.unwrap_or_default(),
+                    document: optional(row, 6)?,
                 })
             })
         })
@@ -93,6 +101,8 @@ impl Registry for SqliteStore {
                 ":resource": declared.resource.as_str(),
                 ":weight": declared.weight,
                 ":requires": json(&declared.requires)?,
+                ":labels": (!declared.labels.is_empty()).then(|| json(&declared.labels)).transpose()?,
+                ":document": declared.document.as_ref().map(json).transpose()?,
                 ":removed": declared.removed,
                 ":version": integer(found + 1),
                 ":seq": txn.step(),

@@ -1,3 +1,3 @@
 -- Declared resources, removed ones included, as far as they changed after a cursor.
-SELECT resource, weight, requires, removed, version FROM resources
+SELECT resource, weight, requires, removed, version, labels, document FROM resources
 WHERE pool = :pool AND changed > :since ORDER BY resource;

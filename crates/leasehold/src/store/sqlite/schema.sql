@@ -64,6 +64,7 @@ CREATE TABLE marks (
     PRIMARY KEY (pool, kind, subject)
 ) WITHOUT ROWID;
 
+-- `labels` and `document` are null where there are none, and in rows of a program that does not know of them.
 CREATE TABLE resources (
     pool     TEXT    NOT NULL,
     resource TEXT    NOT NULL,
@@ -72,6 +73,8 @@ CREATE TABLE resources (
     removed  INTEGER NOT NULL,
     version  INTEGER NOT NULL,
     changed  INTEGER NOT NULL,
+    labels   TEXT,
+    document TEXT,
     PRIMARY KEY (pool, resource)
 ) WITHOUT ROWID;
 CREATE INDEX resources_changed ON resources (pool, changed);

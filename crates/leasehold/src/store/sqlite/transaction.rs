@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use rusqlite::{Connection, OptionalExtension, Params, Row, named_params};
 
+use super::connect::complete;
 use super::era::{EraRow, Remembered, has_forgotten, integer, nonce_bits};
 use super::failure::Stop;
 use super::files::Identity;
@@ -80,6 +81,8 @@ impl<'c> Transaction<'c> {
             }
         }
         if forgotten {
+            // What was put in the file's place may be from before something was added to it.
+            complete(self.connection)?;
             self.state.era.identity = real.clone();
             self.freeze()?;
         }

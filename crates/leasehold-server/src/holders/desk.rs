@@ -1,0 +1,138 @@
+//! One pool as this replica knows it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use leasehold::clock::{Clock, Moment};
+use leasehold::listen::Listener;
+use leasehold::store::{Declared, MarkKind, Store, StoreError};
+use leasehold::view::View;
+use leasehold::{MemberId, MemberName, Pool, ResourceId};
+use tokio::sync::{Mutex as AsyncMutex, MutexGuard as AsyncGuard};
+
+use super::Shared;
+use super::kept::Memory;
+use crate::ledger::Rows;
+
+/// One pool as this replica knows it.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    pub(super) pool: Pool,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) rows: Rows,
+    pub(super) me: MemberId,
+    pub(super) name: MemberName,
+    /// How long one call of the store may take.
+    pub(super) call: Duration,
+    /// How many reads have begun.
+    begun: AtomicU64,
+    known: AsyncMutex<Known>,
+    memory: Mutex<Memory>,
+}
+
+/// What was read.
+#[derive(Debug)]
+pub(crate) struct Known {
+    pub(crate) view: View,
+    pub(super) listener: Listener,
+    /// The number of the last read, and why it failed.
+    last: (u64, Option<String>),
+    /// When it began and when it was there.
+    pub(super) read: Option<(Moment, Moment)>,
+    /// Whether anything but beats changed since the listener heard.
+    pub(super) changed: bool,
+}
+
+impl Known {
+    /// The resource, if it is declared.
+    pub(crate) fn declared(&self, resource: &ResourceId) -> Option<&Declared> {
+        self.view.declared().get(resource).filter(|declared| !declared.removed)
+    }
+
+    /// Whether an operator wants nobody to hold it.
+    pub(crate) fn is_paused(&self, resource: &ResourceId) -> bool {
+        self.view.mark(MarkKind::Pause, resource.as_str()).is_some()
+    }
+}
+
+impl Desk {
+    pub(super) fn new(shared: &Shared, pool: Pool) -> Self {
+        Self {
+            known: AsyncMutex::new(Known {
+                view: View::new(pool.clone()),
+                listener: Listener::default(),
+                last: (0, None),
+                read: None,
+                changed: false,
+            }),
+            pool,
+            store: Arc::clone(&shared.store),
+            clock: Arc::clone(&shared.clock),
+            rows: shared.rows.clone(),
+            me: shared.me.clone(),
+            name: shared.name.clone(),
+            call: shared.limits.call,
+            begun: AtomicU64::new(0),
+            memory: Mutex::default(),
+        }
+    }
+
+    /// The pool.
+    pub(crate) fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// What is known, from a read that began after this was called. Those who ask at the same time share one.
+    pub(crate) async fn fresh(&self) -> Result<AsyncGuard<'_, Known>, StoreError> {
+        let asked = self.begun.load(Ordering::SeqCst);
+        let mut known = self.known.lock().await;
+        if known.last.0 <= asked {
+            self.read(&mut known).await;
+        }
+        match &known.last.1 {
+            None => Ok(known),
+            Some(why) => Err(StoreError::unavailable(why.clone())),
+        }
+    }
+
+    /// What is known, from whenever it was read last, if it ever was.
+    pub(crate) async fn lately(&self) -> Result<AsyncGuard<'_, Known>, StoreError> {
+        let known = self.known.lock().await;
+        if known.read.is_some() {
+            return Ok(known);
+        }
+        drop(known);
+        self.fresh().await
+    }
+
+    async fn read(&self, known: &mut Known) {
+        let number = self.begun.fetch_add(1, Ordering::SeqCst) + 1;
+        let began = self.clock.now();
+        let reading = known.view.refresh(&*self.store, &*self.clock);
+        let failed = match tokio::time::timeout(self.call, reading).await {
+            Ok(Ok(refreshed)) => {
+                known.read = Some((began, refreshed.at));
+                known.changed |= refreshed.changed;
+                None
+            }
+            Ok(Err(error)) => Some(error.to_string()),
+            Err(_) => Some(format!("the store gave no answer within {:?}", self.call)),
+        };
+        known.last = (number, failed);
+    }
+
+    /// Gives a call of the store its deadline.
+    pub(super) async fn call<T>(
+        &self,
+        call: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let late = || StoreError::unavailable(format!("the store gave no answer within {:?}", self.call));
+        tokio::time::timeout(self.call, call).await.unwrap_or_else(|_| Err(late()))
+    }
+
+    pub(super) fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,67 @@
+//! A holder without a member, as its session's profile has it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use leasehold::store::Profile;
+use leasehold::{MemberName, plan};
+
+/// The longest that an answer may take on its way: a client that counts from it is not ended before.
+const ANSWER_MAX: Duration = Duration::from_secs(3);
+
+const HOLDER: &str = "leasehold.holder";
+const TTL: &str = "leasehold.ttl_ms";
+const KEY: &str = "leasehold.key";
+const IDEMPOTENCY: &str = "leasehold.idempotency";
+
+/// Who holds a lease over REST.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Holder {
+    /// The name it gave itself.
+    pub(crate) id: MemberName,
+    /// How long it may go without a renewal.
+    pub(crate) ttl: Duration,
+    /// The API key it came with.
+    pub(crate) key: Option<String>,
+    /// What it calls this very request, so that it can be repeated.
+    pub(crate) idempotency: Option<String>,
+}
+
+impl Holder {
+    /// How long its session may be silent.
+    pub(super) fn patience(&self) -> Duration {
+        self.ttl + self.ttl / 10 + ANSWER_MAX
+    }
+
+    /// What its session publishes: a member that holds one resource of this weight and takes nothing more.
+    pub(super) fn profile(&self, weight: u32) -> Profile {
+        let mut labels = BTreeMap::from([
+            (HOLDER.to_owned(), self.id.as_str().to_owned()),
+            (TTL.to_owned(), self.ttl.as_millis().to_string()),
+        ]);
+        labels.extend(self.key.clone().map(|key| (KEY.to_owned(), key)));
+        labels.extend(self.idempotency.clone().map(|key| (IDEMPOTENCY.to_owned(), key)));
+        Profile {
+            name: self.id.clone(),
+            capacity: Some(weight.into()),
+            labels,
+            ready: true,
+            settled: false,
+            leaving: false,
+            listing: None,
+            plan_version: plan::VERSION,
+            flaps: 0,
+        }
+    }
+
+    /// The holder that a session is kept for; `None` for a member of its own.
+    pub(crate) fn of(profile: &Profile) -> Option<Self> {
+        let label = |name: &str| profile.labels.get(name).cloned();
+        Some(Self {
+            id: label(HOLDER)?.parse().ok()?,
+            ttl: Duration::from_millis(label(TTL)?.parse().ok()?),
+            key: label(KEY),
+            idempotency: label(IDEMPOTENCY),
+        })
+    }
+}

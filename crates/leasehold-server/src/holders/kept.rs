@@ -1,0 +1,73 @@
+//! What this replica remembers of the sessions it keeps, in case the store forgets.
+
+use std::collections::{HashMap, HashSet};
+
+use leasehold::clock::Moment;
+use leasehold::lease::{BeatNumber, Term};
+use leasehold::store::{OpenSession, SessionRecord};
+use leasehold::{MemberId, ResourceId};
+
+/// One session that is kept for a holder.
+#[derive(Debug, Clone)]
+pub(super) struct Kept {
+    pub(super) session: OpenSession,
+    pub(super) term: Term,
+    pub(super) beat: BeatNumber,
+    /// A moment before its last beat was raised: nobody can have ended it within a TTL of this. Unknown for what was
+    /// there before this replica.
+    pub(super) since: Option<Moment>,
+    /// Wall time of its last renewal, for people.
+    pub(super) wall_nanos: u64,
+}
+
+impl Kept {
+    /// Whether nobody can have been granted its resource yet.
+    pub(super) fn stands(&self, now: Moment) -> bool {
+        let ttl = self.session.ttl;
+        self.since.is_some_and(|since| now.since(since) < ttl - ttl / 10)
+    }
+}
+
+/// All of them, and which resources were left without a word.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    pub(super) kept: HashMap<MemberId, Kept>,
+    pub(super) lapsed: HashSet<ResourceId>,
+    /// When the last read that was taken in began.
+    pub(super) read_began: Option<Moment>,
+}
+
+impl Memory {
+    /// A renewal through this replica was confirmed; its request came at `began`.
+    pub(super) fn renewed(&mut self, session: &MemberId, beat: BeatNumber, began: Moment, wall_nanos: u64) {
+        if let Some(kept) = self.kept.get_mut(session) {
+            kept.beat = kept.beat.max(beat);
+            kept.since = Some(kept.since.map_or(began, |since| since.max(began)));
+            kept.wall_nanos = wall_nanos;
+        }
+    }
+
+    /// A session was read that holds `term`. The read before this one began at `before`.
+    pub(super) fn read(
+        &mut self,
+        open: impl FnOnce() -> OpenSession,
+        record: &SessionRecord,
+        term: &Term,
+        before: Option<Moment>,
+        wall_nanos: u64,
+    ) {
+        match self.kept.get_mut(&record.id) {
+            Some(kept) if kept.beat >= record.beat => {}
+            Some(kept) => {
+                kept.beat = record.beat;
+                kept.since = kept.since.max(before);
+                kept.wall_nanos = wall_nanos;
+            }
+            None => {
+                let session = open();
+                let kept = Kept { session, term: term.clone(), beat: record.beat, since: before, wall_nanos };
+                self.kept.insert(record.id.clone(), kept);
+            }
+        }
+    }
+}

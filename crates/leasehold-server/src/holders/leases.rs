@@ -1,0 +1,340 @@
+//! What a holder asks for: a lease, more time, an end.
+
+use std::sync::Arc;
+
+use leasehold::lease::{BeatNumber, Term};
+use leasehold::ledger::{Event, Reason};
+use leasehold::store::{
+    Answer, LeaseRecord, OpenSession, Pulse, Reasserted, SessionRecord, StoreError, Wanted,
+};
+use leasehold::{MemberId, ResourceId, Token};
+
+use super::desk::{Desk, Known};
+use super::holder::Holder;
+use super::kept::Kept;
+
+/// Who holds a resource.
+#[derive(Debug, Clone)]
+pub(crate) struct Standing {
+    /// The session, or the member.
+    pub(crate) session: MemberId,
+    /// What it calls itself.
+    pub(crate) holder_id: String,
+    /// The holder, if it has no member.
+    pub(crate) holder: Option<Holder>,
+    /// Under which token.
+    pub(crate) token: Token,
+    /// When it must have renewed, as wall time, for people.
+    pub(crate) expires_nanos: u64,
+    revoked: bool,
+    beat: BeatNumber,
+}
+
+/// What became of a claim.
+#[derive(Debug)]
+pub(crate) enum Claim {
+    /// It is the caller's.
+    Granted(Standing),
+    /// Somebody has it.
+    Held(Option<Standing>),
+    /// The store grants nothing for now.
+    Frozen,
+}
+
+/// What became of a renewal.
+#[derive(Debug)]
+pub(crate) enum Renewal {
+    /// It has more time.
+    Extended(Standing),
+    /// It is lost, or never was.
+    Lost(Lost),
+    /// The store has forgotten, and so has this replica: unknown for now.
+    Frozen,
+}
+
+/// Why a lease is not the caller's.
+#[derive(Debug)]
+pub(crate) enum Lost {
+    /// Somebody else has it, or nobody.
+    NotHeld(Option<Standing>),
+    /// An operator revoked it.
+    Revoked,
+    /// It was acquired with another API key.
+    Foreign,
+}
+
+/// Who says so: the holder, its token if it sent one, and the key it came with.
+#[derive(Debug)]
+pub(crate) struct Caller<'a> {
+    pub(crate) holder_id: &'a str,
+    pub(crate) token: Option<Token>,
+    pub(crate) key: Option<&'a str>,
+}
+
+impl Desk {
+    /// Who holds the resource, as far as `known` goes.
+    pub(crate) fn standing(&self, known: &Known, resource: &ResourceId) -> Option<Standing> {
+        let lease = known.view.leases().get(resource)?;
+        let holder = known.view.holder(resource)?;
+        let session = known.view.sessions().get(holder);
+        Some(self.describe(lease, holder, session))
+    }
+
+    fn describe(&self, lease: &LeaseRecord, id: &MemberId, session: Option<&SessionRecord>) -> Standing {
+        let holder = session.and_then(|session| Holder::of(&session.profile));
+        let ttl = holder.as_ref().map_or(lease.ttl, |holder| holder.ttl);
+        let wall_nanos =
+            self.memory().kept.get(id).map_or_else(|| self.clock.wall_nanos(), |kept| kept.wall_nanos);
+        Standing {
+            session: id.clone(),
+            holder_id: holder.as_ref().map_or_else(|| id.to_string(), |holder| holder.id.to_string()),
+            holder,
+            token: lease.token,
+            expires_nanos: wall_nanos.saturating_add(u64::try_from(ttl.as_nanos()).unwrap_or(u64::MAX)),
+            revoked: lease.revoked,
+            beat: session.map_or(BeatNumber(0), |session| session.beat),
+        }
+    }
+
+    /// Takes a resource for a holder. A claim that is repeated under the same idempotency key is answered as before.
+    pub(crate) async fn claim(
+        &self,
+        resource: &ResourceId,
+        holder: Holder,
+        weight: u32,
+    ) -> Result<Claim, StoreError> {
+        let began = self.clock.now();
+        let session = OpenSession {
+            pool: self.pool.clone(),
+            id: MemberId::generate_for(&holder.id),
+            ttl: holder.patience(),
+            profile: holder.profile(weight),
+        };
+        let wanted = Wanted { resource: resource.clone(), floor: Token(0) };
+        match self.call(claim(&*self.store, &session, &wanted)).await? {
+            Answer::Done(Claimed::Granted { term, .. }) => {
+                let wall_nanos = self.clock.wall_nanos();
+                let kept = Kept { session, term, beat: BeatNumber(0), since: Some(began), wall_nanos };
+                Ok(Claim::Granted(self.granted(kept, holder)))
+            }
+            Answer::Done(Claimed::Held { by, token }) => {
+                let known = self.fresh().await?;
+                let standing = self.standing(&known, resource);
+                let same = |standing: &Standing| {
+                    let before = standing.holder.as_ref();
+                    standing.session == by
+                        && standing.token == token
+                        && holder.idempotency.is_some()
+                        && before.is_some_and(|before| {
+                            before.id == holder.id
+                                && before.idempotency == holder.idempotency
+                                && before.key == holder.key
+                        })
+                };
+                match standing {
+                    Some(standing) if same(&standing) => Ok(Claim::Granted(standing)),
+                    standing => Ok(Claim::Held(standing)),
+                }
+            }
+            Answer::Frozen(_) => Ok(Claim::Frozen),
+            Answer::Gone => {
+                Err(StoreError::unavailable("a session that was never used before has ended; try again"))
+            }
+        }
+    }
+
+    fn granted(&self, kept: Kept, holder: Holder) -> Standing {
+        let (id, term, ttl) = (kept.session.id.clone(), kept.term.clone(), holder.ttl);
+        let ttl_nanos = u64::try_from(ttl.as_nanos()).unwrap_or(u64::MAX);
+        let standing = Standing {
+            session: id.clone(),
+            holder_id: holder.id.to_string(),
+            token: term.token,
+            expires_nanos: kept.wall_nanos.saturating_add(ttl_nanos),
+            revoked: false,
+            beat: kept.beat,
+            holder: Some(holder),
+        };
+        let lapsed = {
+            let mut memory = self.memory();
+            memory.kept.insert(id.clone(), kept.clone());
+            memory.lapsed.remove(&term.resource)
+        };
+        let event = if lapsed { Event::TakenOver } else { Event::Acquired };
+        let mut row = self.rows.row(&id, &kept.session.profile.name, event);
+        row.number = Some(1);
+        row.resource = Some(term.resource);
+        row.token = Some(term.token);
+        row.ttl_ms = u64::try_from(ttl.as_millis()).ok();
+        row.trusted_until = kept.since.map(|since| since.after(ttl));
+        self.rows.write(&self.pool, row);
+        standing
+    }
+
+    /// Which session a caller means: the one that holds the resource, if it is the caller's.
+    fn own(&self, known: &Known, resource: &ResourceId, caller: &Caller<'_>) -> Result<Standing, Lost> {
+        let Some(standing) = self.standing(known, resource) else { return Err(Lost::NotHeld(None)) };
+        let named = standing.holder.as_ref().is_some_and(|holder| holder.id.as_str() == caller.holder_id);
+        if !named || caller.token.is_some_and(|token| token != standing.token) {
+            return Err(Lost::NotHeld(Some(standing)));
+        }
+        let key = standing.holder.as_ref().and_then(|holder| holder.key.as_deref());
+        if key.is_some() && key != caller.key {
+            return Err(Lost::Foreign);
+        }
+        Ok(standing)
+    }
+
+    /// Gives a lease more time.
+    pub(crate) async fn renew(
+        &self,
+        resource: &ResourceId,
+        caller: &Caller<'_>,
+    ) -> Result<Renewal, StoreError> {
+        let began = self.clock.now();
+        let (standing, era) = {
+            let known = self.fresh().await?;
+            let era = known.view.era();
+            let standing = match self.own(&known, resource, caller) {
+                Ok(standing) => Ok(standing),
+                // A store that has forgotten does not know better than we do.
+                Err(_) if era.is_some_and(|era| era.frozen) => self.remembered(resource, caller).ok_or(None),
+                Err(lost) => Err(Some(lost)),
+            };
+            match standing {
+                Ok(standing) => (standing, era),
+                Err(None) => return Ok(Renewal::Frozen),
+                Err(Some(lost)) => return Ok(Renewal::Lost(lost)),
+            }
+        };
+        let Some(era) = era else { return Ok(Renewal::Frozen) };
+        if standing.revoked {
+            return Ok(Renewal::Lost(Lost::Revoked));
+        }
+        let number = BeatNumber(standing.beat.0 + 1);
+        let pulse = Pulse { era: era.nonce, number, confirmed: BeatNumber(0) };
+        let answer = match self.call(self.store.beat(&standing.session, pulse)).await? {
+            Answer::Frozen(nonce) => self.reassert(&standing, Pulse { era: nonce, ..pulse }).await?,
+            answer => answer,
+        };
+        match answer {
+            Answer::Done(revoked) if revoked.iter().any(|term| term.resource == *resource) => {
+                Ok(Renewal::Lost(Lost::Revoked))
+            }
+            Answer::Done(_) => Ok(Renewal::Extended(self.extended(standing, number, began))),
+            Answer::Gone => Ok(Renewal::Lost(Lost::NotHeld(None))),
+            Answer::Frozen(_) => Ok(Renewal::Frozen),
+        }
+    }
+
+    fn extended(
+        &self,
+        mut standing: Standing,
+        number: BeatNumber,
+        began: leasehold::clock::Moment,
+    ) -> Standing {
+        let wall_nanos = self.clock.wall_nanos();
+        let ttl = standing.holder.as_ref().map(|holder| holder.ttl).unwrap_or_default();
+        standing.expires_nanos = wall_nanos.saturating_add(u64::try_from(ttl.as_nanos()).unwrap_or(u64::MAX));
+        self.memory().renewed(&standing.session, number, began, wall_nanos);
+        standing
+    }
+
+    /// What this replica remembers of a lease that the store does not know any more.
+    fn remembered(&self, resource: &ResourceId, caller: &Caller<'_>) -> Option<Standing> {
+        let memory = self.memory();
+        let mut all = memory.kept.values().filter(|kept| kept.term.resource == *resource);
+        let kept = all.find(|kept| kept.session.profile.name.as_str() == caller.holder_id)?;
+        let holder = Holder::of(&kept.session.profile)?;
+        let fits = caller.token.is_none_or(|token| token == kept.term.token)
+            && (holder.key.is_none() || holder.key.as_deref() == caller.key);
+        fits.then(|| Standing {
+            session: kept.session.id.clone(),
+            holder_id: holder.id.to_string(),
+            token: kept.term.token,
+            expires_nanos: kept.wall_nanos,
+            revoked: false,
+            beat: kept.beat,
+            holder: Some(holder),
+        })
+    }
+
+    /// Says what a holder holds in a store that may have forgotten it, if nobody can have been granted it since.
+    async fn reassert(&self, standing: &Standing, pulse: Pulse) -> Result<Answer<Vec<Term>>, StoreError> {
+        let kept = self.memory().kept.get(&standing.session).cloned();
+        let Some(kept) = kept.filter(|kept| kept.stands(self.clock.now())) else {
+            return Ok(Answer::Frozen(pulse.era));
+        };
+        let terms = [kept.term.clone()];
+        let answer = self.call(self.store.reassert(&kept.session, pulse, &terms)).await?;
+        Ok(match answer {
+            Answer::Done(outcomes) if outcomes == [Reasserted::Kept] => Answer::Done(Vec::new()),
+            Answer::Done(_) | Answer::Gone => Answer::Gone,
+            Answer::Frozen(nonce) => Answer::Frozen(nonce),
+        })
+    }
+
+    /// Ends a lease. Says whether there was one.
+    pub(crate) async fn release(
+        self: &Arc<Self>,
+        resource: &ResourceId,
+        caller: &Caller<'_>,
+    ) -> Result<Result<Standing, Lost>, StoreError> {
+        let standing = {
+            let known = self.fresh().await?;
+            match self.own(&known, resource, caller) {
+                Ok(standing) => standing,
+                Err(lost) => return Ok(Err(lost)),
+            }
+        };
+        self.call(self.store.close(&standing.session)).await?;
+        let kept = self.memory().kept.remove(&standing.session);
+        if let Some(holder) = &standing.holder {
+            let mut row = self.rows.row(&standing.session, &holder.id, Event::Released);
+            row.number = kept.map(|_| 2);
+            row.resource = Some(resource.clone());
+            row.token = Some(standing.token);
+            row.reason = Some(Reason::Voluntary);
+            self.rows.write(&self.pool, row);
+        }
+        let (desk, session) = (Arc::clone(self), standing.session.clone());
+        tokio::spawn(async move {
+            // What is left over is found by the listener.
+            let _ = desk.call(desk.store.collect(&session)).await;
+        });
+        Ok(Ok(standing))
+    }
+}
+
+#[derive(Debug)]
+enum Claimed {
+    Granted { term: Term },
+    Held { by: MemberId, token: Token },
+}
+
+async fn claim(
+    store: &dyn leasehold::store::Store,
+    session: &OpenSession,
+    wanted: &Wanted,
+) -> Result<Answer<Claimed>, StoreError> {
+    use leasehold::store::Acquired;
+    let era = match store.open(session).await? {
+        Answer::Done(era) => era,
+        Answer::Gone => return Ok(Answer::Gone),
+        Answer::Frozen(nonce) => return Ok(Answer::Frozen(nonce)),
+    };
+    let pulse = Pulse { era, number: BeatNumber(1), confirmed: BeatNumber(0) };
+    match store.acquire(&session.id, pulse, std::slice::from_ref(wanted)).await? {
+        Answer::Done(mut outcomes) => match outcomes.pop() {
+            Some(Acquired::Granted(term)) => Ok(Answer::Done(Claimed::Granted { term })),
+            Some(Acquired::Held { by, token }) => {
+                store.close(&session.id).await?;
+                store.collect(&session.id).await?;
+                Ok(Answer::Done(Claimed::Held { by, token }))
+            }
+            None => Ok(Answer::Gone),
+        },
+        Answer::Gone => Ok(Answer::Gone),
+        Answer::Frozen(nonce) => Ok(Answer::Frozen(nonce)),
+    }
+}

@@ -1,0 +1,227 @@
+//! The control plane as a listener: who is silent is ended, what is orphaned freed, a frozen store thawed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold::lease::Term;
+use leasehold::ledger::{Event, Reason};
+use leasehold::listen::Silence;
+use leasehold::store::{
+    Cursor, EndSilent, Hints, MarkKind, Marked, OpenSession, SERVER_POOL, StoreError, Thawed, Version,
+};
+use leasehold::{MemberId, Pool};
+use tokio::sync::watch;
+
+use super::desk::{Desk, Known};
+use super::holder::Holder;
+
+/// How often a pool is read in which somebody could fall silent: never so seldom that we are deaf.
+const LISTEN_MIN: Duration = Duration::from_millis(250);
+const LISTEN_MAX: Duration = Duration::from_secs(1);
+/// How often a pool is read in which nobody is.
+const IDLE: Duration = Duration::from_secs(5);
+/// How long hints are gathered.
+const GATHER: Duration = Duration::from_millis(50);
+/// How often silences are written down.
+const TELL_EVERY: Duration = Duration::from_secs(1);
+/// The most silences that are written down.
+const TOLD_MAX: usize = 5000;
+/// How long a tombstone is kept.
+const TOMBSTONE: Duration = Duration::from_secs(60);
+/// How many tombstones are forgotten in one go.
+const COLLECT_MAX: usize = 256;
+/// The TTL that a holder may have of whom nothing is known.
+const TTL_USUAL: Duration = Duration::from_secs(36);
+
+/// The silences of a pool as they are written down for other replicas and the next start.
+#[derive(Debug, Default)]
+struct Told {
+    /// Whether those of others were read.
+    heard: bool,
+    version: Version,
+    at: leasehold::clock::Moment,
+    any: bool,
+}
+
+/// Listens to a pool until told to stop.
+pub(super) async fn listen(desk: Arc<Desk>, mut stop: watch::Receiver<bool>) {
+    let mut hints = desk.store.changes(&desk.pool);
+    let mut told = Told::default();
+    while !*stop.borrow() {
+        let pause = match desk.hear(&mut told).await {
+            Ok(pause) => pause,
+            Err(error) => {
+                tracing::debug!(pool = desk.pool.as_str(), %error, "the pool cannot be heard at the moment");
+                LISTEN_MIN
+            }
+        };
+        tokio::select! {
+            _ = stop.changed() => {}
+            hinted = next(&mut hints) => {
+                // A stream of hints that has ended would be ready for ever.
+                desk.clock.sleep(if hinted { GATHER } else { pause }).await;
+            }
+            () = desk.clock.sleep(pause) => {}
+        }
+    }
+    let known = desk.fresh().await;
+    if let Ok(known) = known {
+        let silences = known.listener.silences(4);
+        drop(known);
+        let _ = desk.tell(&mut told, silences).await;
+    }
+}
+
+/// Waits for a hint; `false` once there will be no more.
+async fn next(hints: &mut Hints) -> bool {
+    std::future::poll_fn(|context| hints.as_mut().poll_next(context)).await.is_some()
+}
+
+impl Desk {
+    /// Hears the pool, gives its verdicts, and says how long it may rest.
+    async fn hear(&self, told: &mut Told) -> Result<Duration, StoreError> {
+        if !told.heard {
+            let (version, silences) = self.told().await?;
+            told.version = version;
+            told.heard = true;
+            self.lately().await?.listener.resume(silences);
+        }
+        let now = self.clock.now();
+        let (silent, orphans, ended, thawable, era, silences, pause) = {
+            let mut known = self.fresh().await?;
+            self.take_in(&mut known);
+            let listener = &known.listener;
+            let mut ended = listener.ended_for(now, TOMBSTONE);
+            ended.truncate(COLLECT_MAX);
+            (
+                listener.silent(now),
+                listener.orphans(now),
+                ended,
+                listener.thawable(now, TTL_USUAL),
+                known.view.era(),
+                listener.silences(4),
+                self.pause(&known, now),
+            )
+        };
+        if let Some(nonce) = thawable
+            && self.call(self.store.thaw(nonce)).await? == Thawed::Thawed
+        {
+            let mut row = self.rows.row(&self.me, &self.name, Event::Thawed);
+            row.detail = Some(format!("era {nonce}"));
+            self.rows.write(&self.pool, row);
+        }
+        if let Some(era) = era.filter(|era| !era.frozen) {
+            for (session, beat, _) in silent {
+                if self.call(self.store.end_silent(&session, beat, era.nonce)).await? == EndSilent::Ended {
+                    self.expired(&session);
+                }
+            }
+            for (holder, term) in orphans {
+                let _ = self.call(self.store.free_orphan(&self.pool, &holder, &term, era.nonce)).await?;
+            }
+            for session in ended {
+                self.call(self.store.collect(&session)).await?;
+                self.lately().await?.view.lose_session(&session);
+            }
+        }
+        let due = now.since(told.at) >= TELL_EVERY && (told.any || !silences.is_empty());
+        if due {
+            told.at = now;
+            self.tell(told, silences).await?;
+        }
+        Ok(pause)
+    }
+
+    /// Takes what was read in: for the listener, and in case the store forgets.
+    fn take_in(&self, known: &mut Known) {
+        let Known { view, listener, read, changed, .. } = known;
+        let Some((began, at)) = *read else { return };
+        listener.hear(view, at, std::mem::take(changed));
+        let (now, wall_nanos) = (self.clock.now(), self.clock.wall_nanos());
+        let mut memory = self.memory();
+        let before = memory.read_began.replace(began);
+        let frozen = view.era().is_some_and(|era| era.frozen);
+        memory.kept.retain(|id, kept| match view.sessions().get(id) {
+            Some(session) => !session.ended,
+            None => frozen && kept.stands(now),
+        });
+        let mut active = 0_u32;
+        for (resource, lease) in view.leases() {
+            let Some(id) = view.holder(resource) else { continue };
+            active += 1;
+            let Some(session) =
+                view.sessions().get(id).filter(|session| Holder::of(&session.profile).is_some())
+            else {
+                continue;
+            };
+            let open = || OpenSession {
+                pool: self.pool.clone(),
+                id: id.clone(),
+                ttl: session.ttl,
+                profile: session.profile.clone(),
+            };
+            let term = Term { resource: resource.clone(), token: lease.token };
+            memory.read(open, session, &term, before, wall_nanos);
+        }
+        metrics::gauge!("active_leases_total", "pool" => self.pool.to_string()).set(active);
+    }
+
+    /// How long the pool may go unread.
+    fn pause(&self, known: &Known, now: leasehold::clock::Moment) -> Duration {
+        let living = known.view.sessions().values().filter(|session| !session.ended);
+        let Some(shortest) = living.map(|session| session.ttl).min() else {
+            let frozen = known.view.era().is_some_and(|era| era.frozen);
+            return if frozen { LISTEN_MAX } else { IDLE };
+        };
+        let due = known.listener.next_due(TTL_USUAL, None).map_or(LISTEN_MAX, |due| due.since(now));
+        due.min(shortest / 6).clamp(LISTEN_MIN, LISTEN_MAX)
+    }
+
+    fn expired(&self, session: &MemberId) {
+        let kept = {
+            let mut memory = self.memory();
+            let kept = memory.kept.remove(session);
+            if let Some(kept) = &kept {
+                memory.lapsed.insert(kept.term.resource.clone());
+            }
+            kept
+        };
+        metrics::counter!("lease_lost_total", "reason" => "ttl_expiry").increment(1);
+        let mut row = self.rows.row(&self.me, &self.name, Event::Expired);
+        row.other = Some(session.clone());
+        row.reason = Some(Reason::TtlExpiry);
+        row.resource = kept.as_ref().map(|kept| kept.term.resource.clone());
+        row.token = kept.as_ref().map(|kept| kept.term.token);
+        self.rows.write(&self.pool, row);
+    }
+
+    /// The silences that other replicas, or this one before it was started, have heard.
+    async fn told(&self) -> Result<(Version, Vec<Silence>), StoreError> {
+        let marks = self.call(self.store.marks(&server_pool()?, Cursor::START)).await?;
+        let mine = |mark: &&leasehold::store::Mark| {
+            mark.kind == MarkKind::Silence && mark.subject == self.pool.as_str()
+        };
+        let Some(mark) = marks.items.iter().find(mine) else { return Ok((Version(0), Vec::new())) };
+        let silences = mark.value.as_deref().and_then(|value| serde_json::from_str(value).ok());
+        Ok((mark.version, silences.unwrap_or_default()))
+    }
+
+    /// Writes silences down. Where another replica was faster, its own will do.
+    async fn tell(&self, told: &mut Told, mut silences: Vec<Silence>) -> Result<(), StoreError> {
+        silences.sort_unstable_by_key(|silence| std::cmp::Reverse(silence.millis));
+        silences.truncate(TOLD_MAX);
+        told.any = !silences.is_empty();
+        let value = serde_json::to_string(&silences).unwrap_or_default();
+        let pool = server_pool()?;
+        let set =
+            self.store.set_mark(&pool, MarkKind::Silence, self.pool.as_str(), Some(&value), told.version);
+        match self.call(set).await? {
+            Marked::Set(version) | Marked::Conflict(version) => told.version = version,
+        }
+        Ok(())
+    }
+}
+
+fn server_pool() -> Result<Pool, StoreError> {
+    Pool::new(SERVER_POOL).map_err(|error| StoreError::misconfigured(error.to_string()))
+}

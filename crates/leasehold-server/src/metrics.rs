@@ -1,0 +1,40 @@
+//! Figures for Prometheus.
+
+use std::sync::OnceLock;
+
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::IntoResponse;
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+
+use crate::app::App;
+
+/// Upper bounds of the classes into which durations fall, in seconds.
+const SECONDS: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5];
+
+/// What was counted and measured in this process.
+#[derive(Debug, Clone)]
+pub(crate) struct Metrics(Option<PrometheusHandle>);
+
+impl Metrics {
+    /// Begins to count. A process counts once, however many servers it starts; where another recorder was installed
+    /// before, there is nothing to show.
+    pub(crate) fn start() -> Self {
+        static HANDLE: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
+        let begin = || PrometheusBuilder::new().set_buckets(&SECONDS).ok()?.install_recorder().ok();
+        Self(HANDLE.get_or_init(begin).clone())
+    }
+
+    /// Everything, in the text format.
+    pub(crate) fn render(&self) -> String {
+        let Some(handle) = &self.0 else { return String::new() };
+        handle.run_upkeep();
+        handle.render()
+    }
+}
+
+/// Figures for Prometheus
+#[utoipa::path(get, path = "/metrics", tag = "health", responses((status = 200, description = "the figures", body = String, content_type = "text/plain")))]
+pub(crate) async fn metrics(State(app): State<App>) -> impl IntoResponse {
+    ([(CONTENT_TYPE, "text/plain; version=0.0.4")], app.metrics().render())
+}

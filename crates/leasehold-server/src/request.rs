@@ -1,0 +1,156 @@
+//! What every request has: an id, a limit, a line in the log, and an answer in the caller's form.
+
+use std::sync::Arc;
+
+use axum::body::to_bytes;
+use axum::extract::{FromRequest, MatchedPath, Request, State};
+use axum::http::header::CONTENT_LENGTH;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::middleware::Next;
+use axum::response::Response;
+use bytes::Bytes;
+use leasehold::clock;
+use serde::de::DeserializeOwned;
+
+use crate::app::App;
+use crate::problem::Problem;
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// The routes whose problems are written as `application/problem+json`.
+const NATIVE: [&str; 2] = ["/api/v1/store", "/api/v1/keys"];
+
+/// The id of a request: the caller's own if it is sane, ours otherwise.
+fn request_id(headers: &HeaderMap) -> String {
+    let theirs = headers.get(REQUEST_ID).and_then(|id| id.to_str().ok());
+    let sane = |id: &&str| {
+        (1..=64).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
+    };
+    match theirs.filter(sane) {
+        Some(id) => id.to_owned(),
+        None => format!("{:016x}", leasehold::lease::Nonce::generate().0),
+    }
+}
+
+/// The trace that a request belongs to, if its caller says so (W3C `traceparent`).
+fn trace_id(headers: &HeaderMap) -> Option<&str> {
+    let parts: Vec<&str> = headers.get("traceparent")?.to_str().ok()?.split('-').collect();
+    let hex = |text: &&str| text.len() == 32 && text.bytes().all(|b| b.is_ascii_hexdigit());
+    parts.get(1).copied().filter(hex)
+}
+
+/// Around every request: writes problems out, names the request, counts and logs it.
+pub(crate) async fn finish(request: Request, next: Next) -> Response {
+    let began = clock::now();
+    let id = request_id(request.headers());
+    let trace = trace_id(request.headers()).map(str::to_owned);
+    let method = request.method().clone();
+    let native = NATIVE.iter().any(|prefix| request.uri().path().starts_with(prefix));
+    let route = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
+    let route = route.unwrap_or_else(|| "none".to_owned());
+    let mut response = next.run(request).await;
+    let mut said = None;
+    if let Some(problem) = response.extensions_mut().remove::<Arc<Problem>>() {
+        said = Some(problem.error());
+        let headers = std::mem::take(response.headers_mut());
+        response = problem.write(native, &id);
+        for (name, value) in headers.iter().filter(|(name, _)| **name != CONTENT_LENGTH) {
+            response.headers_mut().entry(name).or_insert(value.clone());
+        }
+    }
+    if let Ok(id) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert(REQUEST_ID, id);
+    }
+    let status = response.status();
+    let took = clock::now().since(began);
+    metrics::counter!("leasehold_requests_total", "route" => route.clone(), "status" => status.as_u16().to_string())
+        .increment(1);
+    macro_rules! line {
+        ($level:expr) => {
+            tracing::event!(
+                target: "leasehold::request", $level, operation = %method, route, status = status.as_u16(),
+                error = said, request_id = id, trace_id = trace, micros = took.as_micros() as u64, "answered"
+            )
+        };
+    }
+    if status.is_server_error() && status != StatusCode::SERVICE_UNAVAILABLE {
+        line!(tracing::Level::ERROR);
+    } else {
+        line!(tracing::Level::DEBUG);
+    }
+    response
+}
+
+/// The body of a request as it came, within its limits of size and time.
+pub(crate) struct Raw(pub(crate) Bytes);
+
+impl FromRequest<App> for Raw {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        let limits = app.limits();
+        let too_large = || {
+            let said = format!("the body is larger than the {} bytes that are allowed", limits.body);
+            Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", said)
+        };
+        let announced =
+            request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+        if announced.is_some_and(|length: usize| length > limits.body) {
+            return Err(too_large());
+        }
+        let read = tokio::time::timeout(limits.upload, to_bytes(request.into_body(), limits.body));
+        match read.await {
+            Ok(Ok(bytes)) => Ok(Self(bytes)),
+            Ok(Err(error)) if is_too_long(&error) => Err(too_large()),
+            Ok(Err(_)) => Err(Problem::malformed("the body did not arrive whole")),
+            Err(_) => {
+                let said = format!("the body did not arrive within {:?}", limits.upload);
+                Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "too_slow", said))
+            }
+        }
+    }
+}
+
+fn is_too_long(error: &axum::Error) -> bool {
+    let mut source: Option<&dyn std::error::Error> = Some(error);
+    while let Some(error) = source {
+        if error.is::<http_body_util::LengthLimitError>() {
+            return true;
+        }
+        source = error.source();
+    }
+    false
+}
+
+/// A JSON body, whatever its `Content-Type` says: plain `curl -d` is understood. An empty one is an empty object.
+pub(crate) struct Json<T>(pub(crate) T);
+
+impl<T: DeserializeOwned> FromRequest<App> for Json<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        let Raw(bytes) = Raw::from_request(request, app).await?;
+        parse(&bytes).map(Self)
+    }
+}
+
+/// Reads JSON; nothing at all is an empty object.
+pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    let bytes = if bytes.iter().all(u8::is_ascii_whitespace) { b"{}" } else { bytes };
+    serde_json::from_slice(bytes).map_err(|error| {
+        let said = format!("the body is not the JSON that is expected here: {error}");
+        if error.is_data() { Problem::invalid(said) } else { Problem::malformed(said) }
+    })
+}
+
+/// Says that nothing is here.
+pub(crate) async fn not_found(State(_): State<App>, request: Request) -> Problem {
+    let path: String = request.uri().path().chars().take(200).collect();
+    let said = format!("there is nothing at {path:?}; what there is, is listed at /openapi.json and /docs");
+    Problem::new(StatusCode::NOT_FOUND, "not_found", said)
+}
+
+/// Says that something is here, but not for this method.
+pub(crate) async fn wrong_method(request: Request) -> Problem {
+    let said = format!("{} is not possible here; the header Allow says what is", request.method());
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", said)
+}

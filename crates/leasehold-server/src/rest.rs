@@ -1,0 +1,111 @@
+//! Resources and leases as documents over HTTP. With the pool `scenes` this is document 000 to the letter.
+
+pub(crate) mod forms;
+pub(crate) mod leases;
+pub(crate) mod pools;
+pub(crate) mod resources;
+
+use std::sync::Arc;
+
+use axum::extract::{FromRequestParts, Path};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use leasehold::{Pool, ResourceId};
+use serde::de::DeserializeOwned;
+
+use crate::access::Identity;
+use crate::app::App;
+use crate::holders::Desk;
+use crate::problem::{Answer, Problem};
+
+/// The pool that a path names.
+pub(crate) struct InPool {
+    pub(crate) pool: Pool,
+    /// The pool's name as the caller knows it.
+    pub(crate) name: String,
+    pub(crate) identity: Identity,
+}
+
+/// The resource that a path names.
+pub(crate) struct AtResource {
+    pub(crate) within: InPool,
+    pub(crate) resource: ResourceId,
+}
+
+impl InPool {
+    async fn of(parts: &mut Parts, app: &App, name: String) -> Answer<Self> {
+        let Ok(identity) = Identity::from_request_parts(parts, app).await;
+        Ok(Self { pool: identity.pool(&name)?, name, identity })
+    }
+
+    /// The desk of the pool, made if there is none.
+    pub(crate) fn desk(&self, app: &App) -> Answer<Arc<Desk>> {
+        app.holders().desk(&self.pool).ok_or_else(|| {
+            let said = "there are too many pools; remove some, or ask the operator of this control plane";
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_pools", said)
+        })
+    }
+
+    /// The word for a resource that does not exist.
+    pub(crate) fn not_found(&self, resource: &ResourceId) -> Problem {
+        let (error, word) = match self.name.as_str() {
+            "scenes" => ("scene_not_found", "scene"),
+            _ => ("resource_not_found", "resource"),
+        };
+        let said = format!(
+            "there is no {word} {resource:?} in {}; create it with POST /api/v1/{}",
+            self.name, self.name
+        );
+        Problem::new(StatusCode::NOT_FOUND, error, said)
+    }
+}
+
+impl AtResource {
+    /// The desk of the pool, if there is anything in it.
+    pub(crate) async fn desk(&self, app: &App) -> Answer<Arc<Desk>> {
+        let desk = app.holders().desk_if_known(&self.within.pool).await?;
+        desk.ok_or_else(|| self.within.not_found(&self.resource))
+    }
+}
+
+async fn path<T: DeserializeOwned + Send>(parts: &mut Parts) -> Answer<T> {
+    let taken = Path::<T>::from_request_parts(parts, &()).await;
+    taken
+        .map(|Path(taken)| taken)
+        .map_err(|error| Problem::malformed(format!("the path cannot be read: {error}")))
+}
+
+impl FromRequestParts<App> for InPool {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Answer<Self> {
+        let name = path(parts).await?;
+        Self::of(parts, app, name).await
+    }
+}
+
+impl FromRequestParts<App> for AtResource {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Answer<Self> {
+        let (name, resource): (String, String) = path(parts).await?;
+        let within = InPool::of(parts, app, name).await?;
+        let resource = ResourceId::new(resource).map_err(|error| Problem::invalid(error.to_string()))?;
+        Ok(Self { within, resource })
+    }
+}
+
+/// The query of a request, with a sentence where it is wrong.
+pub(crate) struct Query<T>(pub(crate) T);
+
+impl<T: DeserializeOwned> FromRequestParts<App> for Query<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Answer<Self> {
+        let taken = axum::extract::Query::try_from_uri(&parts.uri);
+        let wrong = |error: axum::extract::rejection::QueryRejection| {
+            Problem::invalid(format!("the query cannot be used: {}", error.body_text()))
+        };
+        taken.map(|axum::extract::Query(taken)| Self(taken)).map_err(wrong)
+    }
+}

@@ -1,0 +1,60 @@
+//! What is served where.
+
+use axum::Router;
+use axum::middleware;
+use utoipa::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::app::App;
+use crate::openapi::Description;
+use crate::{health, metrics, openapi, request, rest};
+
+/// Names that are no pools: other things are found under them.
+pub(crate) const RESERVED: [&str; 14] = [
+    "auth",
+    "deployments",
+    "docs",
+    "events",
+    "health",
+    "keys",
+    "leases",
+    "members",
+    "pools",
+    "runners",
+    "sessions",
+    "sites",
+    "store",
+    "tenants",
+];
+
+/// Every route with its description.
+pub(crate) fn described() -> OpenApiRouter<App> {
+    OpenApiRouter::with_openapi(Description::openapi())
+        .routes(routes!(health::healthz))
+        .routes(routes!(health::readyz))
+        .routes(routes!(health::report))
+        .routes(routes!(metrics::metrics))
+        .routes(routes!(openapi::served))
+        .routes(routes!(rest::pools::list))
+        .routes(routes!(rest::pools::get, rest::pools::put))
+        .routes(routes!(rest::resources::list, rest::resources::create))
+        .routes(routes!(
+            rest::resources::get,
+            rest::resources::put,
+            rest::resources::patch,
+            rest::resources::remove
+        ))
+        .routes(routes!(rest::leases::get, rest::leases::acquire, rest::leases::release))
+        .routes(routes!(rest::leases::renew))
+}
+
+/// The router, with everything that surrounds a request.
+pub(crate) fn router(app: App) -> Router {
+    let (router, _) = described().split_for_parts();
+    router
+        .fallback(request::not_found)
+        .method_not_allowed_fallback(request::wrong_method)
+        .layer(middleware::from_fn(request::finish))
+        .with_state(app)
+}
