@@ -10,9 +10,10 @@ use leasehold::lease::{BeatNumber, Nonce};
 use leasehold::ledger::Entry;
 use leasehold::store::memory::MemoryStore;
 use leasehold::store::{
-    Acquired, Answer, Capabilities, Changed, Checkup, Cursor, Declared, EndSilent, Freed, Guard, Hint, Hints,
-    LeaseRecord, LeaseStore, Listing, ListingId, Mark, MarkKind, Marked, OpenSession, Profile, Pulse,
-    Reasserted, Registry, Release, Released, Revoked, SessionRecord, StoreError, Thawed, Version, Wanted,
+    Acquired, Answer, Capabilities, Changed, Checkup, Claimed, Cursor, Declared, EndSilent, Freed, Guard,
+    Hint, Hints, LeaseRecord, LeaseStore, Listing, ListingId, Mark, MarkKind, Marked, OpenSession, Profile,
+    Pulse, Reasserted, Registry, Release, Released, Revoked, SessionRecord, StoreError, Thawed, Version,
+    Wanted,
 };
 use leasehold::{MemberId, Pool, ResourceId, Term};
 use tokio::sync::{mpsc, oneshot};
@@ -141,6 +142,10 @@ impl LeaseStore for FarStore {
         wanted: &[Wanted],
     ) -> Result<Answer<Vec<Acquired>>, StoreError> {
         carry!(self, [session, wanted], store => store.acquire(&session, pulse, &wanted))
+    }
+
+    async fn claim(&self, session: &OpenSession, wanted: &Wanted) -> Result<Answer<Claimed>, StoreError> {
+        carry!(self, [session, wanted], store => store.claim(&session, &wanted))
     }
 
     async fn release(

@@ -20,6 +20,7 @@
 //! | `beat(n)` | era; own record exists and has no tombstone; stored beat at least what was confirmed |
 //! | `end_silent(s, b)` | era; alive; beat is still `b` |
 //! | `acquire` | era; own session alive; the lease is free, **or** its holder has a tombstone: only positive, final facts free a lease, a holder that is merely absent does not |
+//! | `claim` | not frozen; own session has no tombstone; the lease is free as for `acquire`: then the session is there and has it, otherwise nothing changed |
 //! | `release` | era; own session alive; holder is the caller and the token is the caller's |
 //! | `revoke` | not frozen; somebody without a tombstone holds exactly that term |
 //! | `free_revoked` | era; the term is still held and still revoked |
@@ -42,6 +43,8 @@
 //! reassert is over, and all silence counts begin anew.
 
 mod checkup;
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "redis", feature = "etcd"))]
+mod claim;
 mod error;
 mod guard;
 mod open;
@@ -73,7 +76,7 @@ pub use error::{StoreError, StoreErrorKind};
 pub use guard::Guard;
 pub use open::{Begin, Migrated, StoreUrl, StoreUrlError, migrate, open};
 pub use record::{
-    Acquired, Answer, Capabilities, Changed, Cursor, Declared, EndSilent, Era, Freed, Grade, Hint,
+    Acquired, Answer, Capabilities, Changed, Claimed, Cursor, Declared, EndSilent, Era, Freed, Grade, Hint,
     LeaseRecord, Listing, ListingError, ListingId, Mark, MarkKind, Marked, Offer, OpenSession, Profile,
     Pulse, Reasserted, Release, Released, Revoked, SERVER_POOL, SessionRecord, Thawed, Version, Wanted,
 };
@@ -147,6 +150,16 @@ pub trait LeaseStore: fmt::Debug + Send + Sync + 'static {
         pulse: Pulse,
         wanted: &[Wanted],
     ) -> Result<Answer<Vec<Acquired>>, StoreError>;
+
+    /// Opens a session and takes one resource with it, or opens nothing because somebody has it. `Gone` if this id has a
+    /// tombstone; nothing is claimed from a frozen store.
+    ///
+    /// It is the session's beat number 1: its next call carries 2. Whoever repeats a claim under the same id counts trust
+    /// from before the *first* one was sent, as a session that is there already stays as it is.
+    ///
+    /// Where a store cannot do this in one step, a claim that lost a race leaves a session for a moment, which holds
+    /// nothing and is closed; one whose answer was lost may leave it for as long as its TTL.
+    async fn claim(&self, session: &OpenSession, wanted: &Wanted) -> Result<Answer<Claimed>, StoreError>;
 
     /// Frees exactly the named terms; a named successor is advice to the others. Raises the beat. In a frozen
     /// store only a session that reasserted under the present nonce is answered `Done`: what is confirmed has

@@ -14,8 +14,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::{
-    Acquired, Answer, Capabilities, Changed, Checkup, Cursor, Declared, EndSilent, Freed, Guard, Hints,
-    LeaseRecord, LeaseStore, Listing, ListingId, Mark, MarkKind, Marked, OpenSession, Profile, Pulse,
+    Acquired, Answer, Capabilities, Changed, Checkup, Claimed, Cursor, Declared, EndSilent, Freed, Guard,
+    Hints, LeaseRecord, LeaseStore, Listing, ListingId, Mark, MarkKind, Marked, OpenSession, Profile, Pulse,
     Reasserted, Registry, Release, Released, Revoked, SessionRecord, Store, StoreError, Thawed, Version,
     Wanted,
 };
@@ -158,6 +158,7 @@ around! {
     fn describe(session: &MemberId, pulse: Pulse, profile: &Profile) -> Answer<()>;
     fn close(session: &MemberId) -> ();
     fn end_silent(session: &MemberId, heard: BeatNumber, era: Nonce) -> EndSilent;
+    fn claim(session: &OpenSession, wanted: &Wanted) -> Answer<Claimed>;
     fn revoke(pool: &Pool, term: &Term) -> Revoked;
     fn free_revoked(pool: &Pool, term: &Term, era: Nonce) -> Freed;
     fn free_orphan(pool: &Pool, holder: &MemberId, term: &Term, era: Nonce) -> Freed;

@@ -10,6 +10,7 @@
 //! of calls against a small model of the contract. Nothing is skipped silently: what a store cannot do by its
 //! nature, such as keeping anything across a restart, it says in its harness, and the case says so aloud.
 
+pub mod claims;
 pub mod eras;
 pub mod hints;
 pub mod leases;
@@ -94,6 +95,20 @@ macro_rules! conformance {
                 a_grant_forgets_a_revocation
                 outcomes_answer_items_in_order
                 a_batch_at_its_limit_is_granted_whole
+            }
+            claims {
+                a_free_resource_is_claimed_with_a_session_of_its_own
+                a_claimed_session_goes_on_like_any_other
+                what_is_held_is_refused_and_opens_no_session
+                a_claim_that_is_repeated_changes_nothing
+                what_an_ended_session_held_can_be_claimed
+                an_absent_holder_keeps_what_is_claimed
+                an_ended_session_claims_nothing
+                a_session_that_is_there_keeps_what_it_has_when_it_claims_in_vain
+                a_frozen_store_grants_no_claim
+                tokens_that_are_used_up_leave_no_session
+                a_claim_gives_a_hint_and_one_in_vain_none
+                of_many_claimants_one_wins
             }
             tokens {
                 a_released_resource_gets_the_next_token
@@ -199,6 +214,7 @@ mod tests {
     fn every_case_that_is_written_is_run() {
         let listed = include_str!("conformance.rs");
         let themes = [
+            include_str!("conformance/claims.rs"),
             include_str!("conformance/eras.rs"),
             include_str!("conformance/hints.rs"),
             include_str!("conformance/leases.rs"),

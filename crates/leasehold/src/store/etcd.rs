@@ -55,9 +55,9 @@ use self::record::{LeaseValue, SessionValue, decode, encode, millis, unreadable}
 use self::transact::Engine;
 use self::watch::{Listeners, Watched};
 use super::{
-    Acquired, Answer, Capabilities, Changed, Checkup, Cursor, EndSilent, Freed, Grade, Guard, Hints,
+    Acquired, Answer, Capabilities, Changed, Checkup, Claimed, Cursor, EndSilent, Freed, Grade, Guard, Hints,
     LeaseRecord, LeaseStore, OpenSession, Profile, Pulse, Reasserted, Release, Released, Revoked,
-    SessionRecord, StoreError, Thawed, Wanted,
+    SessionRecord, StoreError, Thawed, Wanted, claim,
 };
 use crate::lease::{BeatNumber, MemberId, Nonce, Pool, ResourceId, Term};
 
@@ -253,6 +253,11 @@ impl LeaseStore for EtcdStore {
     ) -> Result<Answer<Vec<Acquired>>, StoreError> {
         within_limit(wanted.len())?;
         within(self.acquire_all(session, pulse, wanted)).await
+    }
+
+    async fn claim(&self, session: &OpenSession, wanted: &Wanted) -> Result<Answer<Claimed>, StoreError> {
+        let look = within(self.engine.transact(&[], |step| leases::find(step, session, wanted)));
+        claim::in_steps(self, look, session, wanted).await
     }
 
     async fn release(

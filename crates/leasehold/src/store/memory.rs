@@ -15,9 +15,9 @@ use tokio::sync::broadcast;
 use self::registry::RegistryState;
 use self::state::LeaseState;
 use super::{
-    Acquired, Answer, Capabilities, Changed, Checkup, Cursor, EndSilent, Finding, Freed, Grade, Guard, Hint,
-    Hints, LeaseRecord, LeaseStore, OpenSession, Profile, Pulse, Reasserted, Release, Released, Revoked,
-    SessionRecord, StoreError, Thawed, Wanted,
+    Acquired, Answer, Capabilities, Changed, Checkup, Claimed, Cursor, EndSilent, Finding, Freed, Grade,
+    Guard, Hint, Hints, LeaseRecord, LeaseStore, OpenSession, Profile, Pulse, Reasserted, Release, Released,
+    Revoked, SessionRecord, StoreError, Thawed, Wanted,
 };
 use crate::clock::{self, Clock, SystemClock};
 use crate::lease::{BeatNumber, MemberId, Nonce, Pool, ResourceId, Term};
@@ -174,6 +174,10 @@ impl LeaseStore for MemoryStore {
         wanted: &[Wanted],
     ) -> Result<Answer<Vec<Acquired>>, StoreError> {
         self.of_session(session, |state| state.acquire(session, pulse, wanted))
+    }
+
+    async fn claim(&self, session: &OpenSession, wanted: &Wanted) -> Result<Answer<Claimed>, StoreError> {
+        self.decide(Some(&session.pool), |state| state.claim(session, wanted))
     }
 
     async fn release(

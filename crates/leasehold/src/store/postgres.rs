@@ -43,9 +43,9 @@ use self::lanes::Lanes;
 use self::listen::Ears;
 use self::seen::Seen;
 use super::{
-    Acquired, Answer, Begin, Capabilities, Changed, Checkup, Cursor, EndSilent, Freed, Grade, Guard, Hints,
-    LeaseRecord, LeaseStore, Migrated, OpenSession, Profile, Pulse, Reasserted, Release, Released, Revoked,
-    ServerUrl, SessionRecord, StoreError, Thawed, Wanted,
+    Acquired, Answer, Begin, Capabilities, Changed, Checkup, Claimed, Cursor, EndSilent, Freed, Grade, Guard,
+    Hints, LeaseRecord, LeaseStore, Migrated, OpenSession, Profile, Pulse, Reasserted, Release, Released,
+    Revoked, ServerUrl, SessionRecord, StoreError, Thawed, Wanted,
 };
 use crate::lease::{BeatNumber, MemberId, Nonce, Pool, ResourceId, Term};
 
@@ -179,6 +179,10 @@ impl LeaseStore for PostgresStore {
         wanted: &[Wanted],
     ) -> Result<Answer<Vec<Acquired>>, StoreError> {
         self.shared.acquire(session, pulse, wanted).await
+    }
+
+    async fn claim(&self, session: &OpenSession, wanted: &Wanted) -> Result<Answer<Claimed>, StoreError> {
+        self.shared.claim(session, wanted).await
     }
 
     async fn release(

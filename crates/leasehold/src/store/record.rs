@@ -144,6 +144,26 @@ pub enum Acquired {
     },
 }
 
+/// What became of a claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use]
+pub enum Claimed {
+    /// The session is open, and the resource is its.
+    Granted {
+        /// The term.
+        term: Term,
+        /// The era that the session was opened in.
+        era: Nonce,
+    },
+    /// Somebody has it (perhaps this very session, by a claim whose answer was lost). No session was opened.
+    Held {
+        /// Who.
+        by: MemberId,
+        /// Under which token.
+        token: Token,
+    },
+}
+
 /// A term to give back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Release {

@@ -47,12 +47,13 @@ use self::args::{Args, millis, of_profile, of_session, of_term};
 use self::call::{Kind, Shared};
 use self::reply::{Fields, Reply};
 use super::{
-    Acquired, Answer, Begin, Capabilities, Changed, Checkup, Cursor, EndSilent, Freed, Grade, Guard, Hints,
-    LeaseRecord, LeaseStore, Migrated, OpenSession, Profile, Pulse, Reasserted, Release, Released, Revoked,
-    ServerUrl, SessionRecord, StoreError, Thawed, Wanted,
+    Acquired, Answer, Begin, Capabilities, Changed, Checkup, Claimed, Cursor, EndSilent, Freed, Grade, Guard,
+    Hints, LeaseRecord, LeaseStore, Migrated, OpenSession, Profile, Pulse, Reasserted, Release, Released,
+    Revoked, ServerUrl, SessionRecord, StoreError, Thawed, Wanted, claim,
 };
 use crate::clock;
 use crate::lease::{BeatNumber, MemberId, Nonce, Pool, ResourceId, TOKEN_MAX, Term};
+use crate::store::claim::Found;
 
 /// The longest that one call takes, whatever the server does.
 const CALL_MAX: Duration = Duration::from_secs(3);
@@ -112,6 +113,16 @@ impl RedisStore {
 
     async fn bounded<T>(&self, call: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
         call::bounded(&self.shared.address.place, call).await
+    }
+
+    /// What a session that would claim something finds.
+    async fn find(&self, open: &OpenSession, wanted: &Wanted) -> Result<Answer<Found>, StoreError> {
+        let args = Args::of([open.id.as_str(), open.pool.as_str(), wanted.resource.as_str()]);
+        self.read(&scripts::HOLDER, args).await?.answer(|fields| {
+            let (session, by) = (fields.flag()?, fields.optional_id()?);
+            let token = fields.token()?;
+            Ok(Found { session, held: by.map(|by| Claimed::Held { by, token }) })
+        })
     }
 
     async fn free(&self, pool: &Pool, term: &Term, era: Nonce, holder: &str) -> Result<Freed, StoreError> {
@@ -253,6 +264,10 @@ impl LeaseStore for RedisStore {
             }
             other => other,
         })
+    }
+
+    async fn claim(&self, session: &OpenSession, wanted: &Wanted) -> Result<Answer<Claimed>, StoreError> {
+        claim::in_steps(self, self.find(session, wanted), session, wanted).await
     }
 
     async fn release(

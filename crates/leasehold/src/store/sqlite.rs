@@ -47,7 +47,7 @@ use self::transaction::Transaction;
 use self::watch::Watch;
 use self::writer::{Class, Work, Writer};
 use super::{
-    Acquired, Answer, Capabilities, Changed, Checkup, Cursor, EndSilent, Freed, Grade, Guard, Hints,
+    Acquired, Answer, Capabilities, Changed, Checkup, Claimed, Cursor, EndSilent, Freed, Grade, Guard, Hints,
     LeaseRecord, LeaseStore, OpenSession, Profile, Pulse, Reasserted, Release, Released, Revoked,
     SessionRecord, StoreError, Thawed, Wanted,
 };
@@ -260,6 +260,11 @@ impl LeaseStore for SqliteStore {
         within_limit(wanted.len())?;
         let (id, wanted) = (session.clone(), wanted.to_vec());
         self.write(Class::Bulk, move |txn| leases::acquire(txn, &id, pulse, &wanted)).await
+    }
+
+    async fn claim(&self, session: &OpenSession, wanted: &Wanted) -> Result<Answer<Claimed>, StoreError> {
+        let (session, wanted) = (session.clone(), wanted.clone());
+        self.write(Class::Durable, move |txn| leases::claim(txn, &session, &wanted)).await
     }
 
     async fn release(

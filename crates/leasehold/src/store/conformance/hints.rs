@@ -22,15 +22,15 @@ async fn next(hints: &mut Hints, within: Duration) -> bool {
     }
 }
 
-async fn quieten(hints: &mut Hints) {
+pub(super) async fn quieten(hints: &mut Hints) {
     while next(hints, QUIET).await {}
 }
 
-async fn expect(hints: &mut Hints, what: &str) {
+pub(super) async fn expect(hints: &mut Hints, what: &str) {
     assert!(next(hints, SOON).await, "no hint after {what}");
 }
 
-async fn expect_none(hints: &mut Hints, what: &str) {
+pub(super) async fn expect_none(hints: &mut Hints, what: &str) {
     assert!(!next(hints, QUIET).await, "a hint after {what}");
 }
 

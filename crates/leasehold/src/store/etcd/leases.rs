@@ -7,8 +7,10 @@ use super::mirror::{self, Campaign};
 use super::record::{LeaseValue, SessionValue, millis};
 use super::sessions::{Own, keep, meet, raise};
 use crate::lease::{MemberId, Nonce, Pool, TOKEN_MAX, Term, Token};
+use crate::store::claim::Found;
 use crate::store::{
-    Acquired, Answer, Freed, OpenSession, Pulse, Reasserted, Release, Released, Revoked, StoreError, Wanted,
+    Acquired, Answer, Claimed, Freed, OpenSession, Pulse, Reasserted, Release, Released, Revoked, StoreError,
+    Wanted,
 };
 
 pub(super) fn acquire(
@@ -34,6 +36,28 @@ pub(super) fn acquire(
         outcomes.push(grant(step, campaign, id, &own, wanted, key)?);
     }
     Ok(Answer::Done(outcomes))
+}
+
+/// What a session that would claim something finds; or why nothing can be claimed.
+pub(super) fn find(step: &mut Step<'_>, open: &OpenSession, wanted: &Wanted) -> Result<Answer<Found>, Stop> {
+    let key = step.keys.lease(&open.pool, &wanted.resource);
+    let own = step.keys.session(&open.pool, &open.id);
+    step.draft.need([key.clone(), own.clone()])?;
+    let own: Option<SessionValue> = step.draft.peek(&own)?;
+    if own.as_ref().is_some_and(|own| own.ended) {
+        return Ok(Answer::Gone);
+    }
+    if step.era.frozen {
+        return Ok(Answer::Frozen(step.era.nonce));
+    }
+    let stored: Option<LeaseValue> = step.draft.peek(&key)?;
+    let mut found = Found { session: own.is_some(), held: None };
+    if let Some(LeaseValue { holder: Some(by), token, .. }) = stored
+        && !has_tombstone(step, &open.pool, &by)?
+    {
+        found.held = Some(Claimed::Held { by, token });
+    }
+    Ok(Answer::Done(found))
 }
 
 /// Asks for the sessions of everybody who holds one of the leases, all at once.

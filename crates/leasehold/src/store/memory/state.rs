@@ -2,14 +2,16 @@
 //!
 //! Invariant: every method is one atomic step; it checks first and then changes, or changes nothing.
 
+mod grant;
+
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use crate::lease::{BeatNumber, MemberId, Nonce, Pool, ResourceId, TOKEN_MAX, Term, Token};
+use crate::lease::{BeatNumber, MemberId, Nonce, Pool, ResourceId, Term, Token};
 use crate::mistakes::{Mistake, made};
 use crate::store::{
-    Acquired, Answer, Changed, Cursor, EndSilent, Era, Freed, LeaseRecord, Offer, OpenSession, Profile,
-    Pulse, Reasserted, Release, Released, Revoked, SessionRecord, StoreError, Thawed, Wanted,
+    Answer, Changed, Cursor, EndSilent, Era, Freed, LeaseRecord, Offer, OpenSession, Profile, Pulse,
+    Reasserted, Release, Released, Revoked, SessionRecord, Thawed,
 };
 
 #[derive(Debug, Clone)]
@@ -251,48 +253,6 @@ impl LeaseState {
         }
         self.entomb(id);
         EndSilent::Ended
-    }
-
-    pub(super) fn acquire(
-        &mut self,
-        id: &MemberId,
-        pulse: Pulse,
-        wanted: &[Wanted],
-    ) -> Result<Answer<Vec<Acquired>>, StoreError> {
-        self.notice();
-        let alive = self.sessions.get(id).is_none_or(|session| !session.ended);
-        if self.era.frozen && alive {
-            return Ok(Answer::Frozen(self.era.nonce));
-        }
-        match self.raise(id, pulse) {
-            Answer::Done(()) => {}
-            Answer::Gone => return Ok(Answer::Gone),
-            Answer::Frozen(nonce) => return Ok(Answer::Frozen(nonce)),
-        }
-        let outcomes: Result<_, _> = wanted.iter().map(|wanted| self.grant(id, wanted)).collect();
-        outcomes.map(Answer::Done)
-    }
-
-    fn grant(&mut self, id: &MemberId, wanted: &Wanted) -> Result<Acquired, StoreError> {
-        let (pool, ttl) = (self.sessions[id].pool.clone(), self.sessions[id].ttl);
-        let key = (pool, wanted.resource.clone());
-        let stored = self.leases.get(&key);
-        if let Some(lease) = stored
-            && let Some(holder) = &lease.holder
-            && !self.sessions.get(holder).map_or(made(Mistake::AbsentMeansFree), |session| session.ended)
-        {
-            return Ok(Acquired::Held { by: holder.clone(), token: lease.token });
-        }
-        let highest = stored.map_or(0, |lease| lease.token.0).max(wanted.floor.0).max(self.era.token_base);
-        if highest >= TOKEN_MAX {
-            let said = format!("the tokens of {} are used up: {highest} is the last", wanted.resource);
-            return Err(StoreError::misconfigured(said));
-        }
-        let token = Token(highest + 1);
-        let changed = self.step();
-        let lease = Lease { token, holder: Some(id.clone()), ttl, revoked: false, offer: None, changed };
-        self.leases.insert(key, lease);
-        Ok(Acquired::Granted(Term { resource: wanted.resource.clone(), token }))
     }
 
     pub(super) fn release(

@@ -9,10 +9,12 @@ use super::sessions::{Standing, json, listing, millis, standing};
 use super::{ITEMS_MAX, Shared};
 use crate::lease::{MemberId, Nonce, Pool, Term, Token};
 use crate::store::{
-    Acquired, Answer, Freed, OpenSession, Pulse, Reasserted, Release, Released, Revoked, StoreError, Wanted,
+    Acquired, Answer, Claimed, Freed, OpenSession, Pulse, Reasserted, Release, Released, Revoked, StoreError,
+    Wanted, claim,
 };
 
 const ACQUIRE: &str = "SELECT * FROM leasehold.acquire($1, $2, $3, $4, $5, $6, $7)";
+const CLAIM: &str = "SELECT * FROM leasehold.claim($1, $2, $3, $4, $5, $6, $7, $8)";
 const RELEASE: &str = "SELECT * FROM leasehold.release($1, $2, $3, $4, $5, $6, $7, $8, $9)";
 const REVOKE: &str = "SELECT * FROM leasehold.revoke($1, $2, $3, $4)";
 const FREE: &str = "SELECT * FROM leasehold.free($1, $2, $3, $4, $5, $6)";
@@ -50,6 +52,31 @@ impl Shared {
             Standing::Frozen => Ok(Answer::Frozen(reply.nonce)),
             Standing::Done => outcomes(reply, wanted).map(Answer::Done),
         }
+    }
+
+    pub(super) async fn claim(
+        self: &Arc<Self>,
+        open: &OpenSession,
+        wanted: &Wanted,
+    ) -> Result<Answer<Claimed>, StoreError> {
+        let params = vec![
+            Param::text(open.id.as_str()),
+            Param::text(open.pool.as_str()),
+            Param::Int(millis(open.ttl)),
+            Param::text(json(&open.profile)?),
+            listing(&open.profile),
+            Param::text(wanted.resource.as_str()),
+            Param::Int(integer(wanted.floor.0)),
+        ];
+        let reply = self.write(Class::Write, CLAIM, params).await?;
+        let era = reply.nonce;
+        let acquired = match reply.said.as_str() {
+            "done" | "held" => Answer::Done(outcomes(reply, std::slice::from_ref(wanted))?),
+            "gone" => Answer::Gone,
+            "frozen" => Answer::Frozen(era),
+            _ => return Err(reply.unexpected()),
+        };
+        claim::answer(era, acquired)
     }
 
     pub(super) async fn release(

@@ -50,6 +50,7 @@ scripts! {
     DESCRIBE = "describe.lua";
     END_SILENT = "end_silent.lua";
     FREE = "free.lua";
+    HOLDER = "holder.lua";
     LEDGER = "ledger.lua";
     LISTING = "listing.lua";
     LOOK = "look.lua";

@@ -4,11 +4,12 @@ use rusqlite::named_params;
 
 use super::era::integer;
 use super::failure::{Failure, Stop};
-use super::sessions::{Session, meet, millis, parse, raise};
+use super::sessions::{self, Session, meet, millis, parse, raise, session};
 use super::transaction::{Standing, Transaction};
 use crate::lease::{MemberId, Nonce, Pool, TOKEN_MAX, Term, Token};
 use crate::store::{
-    Acquired, Answer, Freed, OpenSession, Pulse, Reasserted, Release, Released, Revoked, Wanted,
+    Acquired, Answer, Claimed, Freed, OpenSession, Pulse, Reasserted, Release, Released, Revoked, Wanted,
+    claim,
 };
 
 pub(super) fn acquire(
@@ -26,6 +27,37 @@ pub(super) fn acquire(
     raise(txn, id, pulse.number)?;
     let outcomes: Result<_, Stop> = wanted.iter().map(|wanted| grant(txn, id, &session, wanted)).collect();
     Ok(Answer::Done(outcomes?))
+}
+
+/// Opens a session and acquires with it in the same transaction, unless somebody has the resource.
+pub(super) fn claim(
+    txn: &mut Transaction<'_>,
+    open: &OpenSession,
+    wanted: &Wanted,
+) -> Result<Answer<Claimed>, Stop> {
+    let known = session(txn, &open.id)?;
+    if known.as_ref().is_some_and(|session| session.ended) {
+        return Ok(Answer::Gone);
+    }
+    if txn.era().frozen {
+        return Ok(Answer::Frozen(txn.era().nonce));
+    }
+    let pool = known.as_ref().map_or(&open.pool, |session| &session.pool);
+    let params = named_params! {":pool": pool.as_str(), ":resource": wanted.resource.as_str()};
+    let held = txn.row(include_str!("holder.sql"), params, |row| {
+        Ok(Claimed::Held { by: parse(row.get(0)?)?, token: Token(row.get(1)?) })
+    })?;
+    if let Some(held) = held {
+        return Ok(Answer::Done(held));
+    }
+    match sessions::open(txn, open)? {
+        Answer::Done(era) => {
+            let acquired = acquire(txn, &open.id, claim::pulse(era), std::slice::from_ref(wanted))?;
+            claim::answer(era, acquired).map_err(|error| Failure::unavailable(error.to_string()).into())
+        }
+        Answer::Gone => Ok(Answer::Gone),
+        Answer::Frozen(nonce) => Ok(Answer::Frozen(nonce)),
+    }
 }
 
 fn grant(
