@@ -11,7 +11,7 @@ pub mod rabbitmq;
 pub mod relay;
 pub mod settings;
 pub mod sink;
-pub mod stream;
+pub(crate) mod stream;
 mod trust;
 pub mod webhook;
 

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use serde::Deserialize;
 use url::Url;
 
 /// What can be wrong with where events shall go.
@@ -75,8 +74,7 @@ pub enum EventsError {
 }
 
 /// An address that may hold a password. What is shown of it never does.
-#[derive(Clone, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Clone, PartialEq, Eq)]
 pub struct SinkUrl(Url);
 
 impl SinkUrl {
@@ -133,11 +131,9 @@ fn decoded(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-impl TryFrom<String> for SinkUrl {
-    type Error = EventsError;
-
-    fn try_from(text: String) -> Result<Self, EventsError> {
-        let url = Url::parse(&text).map_err(|error| EventsError::Address { why: error.to_string() })?;
+impl SinkUrl {
+    fn parse(text: &str) -> Result<Self, EventsError> {
+        let url = Url::parse(text).map_err(|error| EventsError::Address { why: error.to_string() })?;
         let known = ["amqp", "amqps", "mqtt", "mqtts", "http", "https"].contains(&url.scheme());
         if !known {
             return Err(EventsError::Address { why: format!("there is no {}://", url.scheme()) });
@@ -177,27 +173,21 @@ pub enum Kind {
     Webhook,
 }
 
-/// One place where events go: an entry `[[events]]`.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// One place where events go.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SinkSettings {
     /// `amqp(s)://…`, `mqtt(s)://…` or `https://…`.
     pub url: SinkUrl,
     /// Its name in positions, logs and metrics; `amqp`, `mqtt` or `webhook` without one. Under a new name everything is
     /// delivered anew.
-    #[serde(default)]
     pub name: Option<String>,
     /// RabbitMQ: the topic exchange, `status.topic` without this.
-    #[serde(default)]
     pub exchange: Option<String>,
     /// MQTT: what topics begin with, `leasehold/events` without this.
-    #[serde(default)]
     pub prefix: Option<String>,
     /// A file with certificates (PEM) to trust besides the system's.
-    #[serde(default)]
     pub ca: Option<PathBuf>,
     /// Webhooks: the file whose content signs requests.
-    #[serde(default)]
     pub secret_file: Option<PathBuf>,
 }
 
@@ -209,7 +199,7 @@ impl SinkSettings {
     /// Says what is wrong with it, without any password.
     pub fn parse(text: &str) -> Result<Self, EventsError> {
         let (address, options) = text.split_once('#').unwrap_or((text, ""));
-        let url = SinkUrl::try_from(address.to_owned())?;
+        let url = SinkUrl::parse(address)?;
         let mut settings =
             Self { url, name: None, exchange: None, prefix: None, ca: None, secret_file: None };
         for option in options.split('&').filter(|option| !option.is_empty()) {
@@ -271,16 +261,13 @@ impl SinkSettings {
     }
 }
 
-/// Where webhooks may go: the table `[webhooks]`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// Where webhooks may go.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WebhookRules {
     /// Beginnings of addresses to which events may go: the same scheme, host and port, and a path that begins with whole
     /// steps of this one. Nothing else is allowed.
-    #[serde(default)]
     pub allow: Vec<String>,
     /// Hosts that may have private addresses, as `allow` has them.
-    #[serde(default)]
     pub private_hosts: Vec<String>,
 }
 

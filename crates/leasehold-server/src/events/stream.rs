@@ -8,14 +8,23 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::extract::State;
+use axum::http::HeaderMap;
 use axum::response::sse;
 use futures_core::Stream;
 use futures_util::stream::{self, StreamExt};
 use leasehold::lease::{Pool, ResourceId};
+use leasehold::ledger::Entry;
 use leasehold::store::{Hints, Store, StoreError};
+use serde::Deserialize;
 use tokio::time::{sleep, timeout};
+use utoipa::IntoParams;
 
 use super::sink::{Event, Tenants};
+use crate::access::Identity;
+use crate::app::App;
+use crate::problem::{Answer, Problem, ProblemBody};
+use crate::rest::Query;
 
 /// How many rows are read at once.
 const BATCH: usize = 256;
@@ -26,40 +35,63 @@ const SETTLE: Duration = Duration::from_millis(50);
 /// How often something is sent where nothing happens.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
-/// What a client asks for.
-#[derive(Debug, Clone)]
-pub struct Asked {
-    /// The pool.
-    pub pool: Pool,
+/// Which events.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Which {
+    /// Events of this pool.
+    pool: String,
     /// Only events of this resource.
-    pub resource: Option<ResourceId>,
-    /// Where it begins.
-    pub from: Begin,
-    /// Which pools are whose.
-    pub tenants: Tenants,
+    resource: Option<String>,
+    /// Only rows behind this one; without it from the oldest that the ledger has.
+    after: Option<u64>,
 }
 
-/// The events, for as long as the client listens. Where the store is away they come later.
-pub fn events(
-    store: Arc<dyn Store>,
-    asked: Asked,
-) -> sse::Sse<impl Stream<Item = Result<sse::Event, Infallible>>> {
-    let hints = store.changes(&asked.pool);
-    let (after, check) = match asked.from {
+/// Events of a pool, as they happen
+///
+/// Server-sent events without end. Each has the number of its row as its `id` and the event as JSON in `data`. A client that
+/// comes back with `Last-Event-ID` goes on where it was; if rows were dropped meanwhile, an event `gap` comes first.
+#[utoipa::path(get, path = "/api/v1/events", tag = "events", params(Which), responses(
+    (status = 200, description = "the events", content_type = "text/event-stream"),
+    (status = 422, description = "a name or number cannot be used", body = ProblemBody),
+))]
+pub(crate) async fn follow(
+    State(app): State<App>,
+    identity: Identity,
+    Query(which): Query<Which>,
+    headers: HeaderMap,
+) -> Answer<sse::Sse<impl Stream<Item = Result<sse::Event, Infallible>>>> {
+    let pool = identity.pool(&which.pool)?;
+    let resource = which.resource.map(ResourceId::new).transpose();
+    let resource = resource.map_err(|error| Problem::invalid(error.to_string()))?;
+    let seen = headers.get("last-event-id").map(|id| id.to_str().unwrap_or("?"));
+    let begin = Begin::of(seen, which.after).map_err(|_| {
+        Problem::invalid("Last-Event-ID is not the number of a row; leave it out to begin anew")
+    })?;
+    let (after, check) = match begin {
         Begin::After(row) => (row, false),
         Begin::Seen(row) => (row, row > 0),
     };
-    let follower = Follower { store, after, asked, hints, waiting: VecDeque::new(), check };
+    let mut tenants = Tenants::default();
+    // What the caller calls otherwise than the store is a tenant's.
+    if let Some(tenant) = pool.as_str().strip_suffix(&format!(".{}", which.pool)) {
+        tenants.insert(tenant);
+    }
+    let (store, hints) = (Arc::clone(app.store()), app.store().changes(&pool));
+    let follower = Follower { store, pool, resource, tenants, after, hints, waiting: VecDeque::new(), check };
     let events = stream::unfold(follower, |mut follower| async move {
         let event = follower.next().await;
         Some((Ok(event), follower))
     });
-    sse::Sse::new(events).keep_alive(sse::KeepAlive::new().interval(KEEP_ALIVE))
+    Ok(sse::Sse::new(events).keep_alive(sse::KeepAlive::new().interval(KEEP_ALIVE)))
 }
 
 struct Follower {
     store: Arc<dyn Store>,
-    asked: Asked,
+    pool: Pool,
+    resource: Option<ResourceId>,
+    tenants: Tenants,
     after: u64,
     hints: Hints,
     waiting: VecDeque<Event>,
@@ -78,7 +110,7 @@ impl Follower {
                 Ok(None) if !self.waiting.is_empty() => {}
                 Ok(None) => self.wait().await,
                 Err(error) => {
-                    tracing::debug!(%error, pool = %self.asked.pool, "a stream of events waits for the store");
+                    tracing::debug!(%error, pool = %self.pool, "a stream of events waits for the store");
                     sleep(PERIOD).await;
                 }
             }
@@ -88,19 +120,20 @@ impl Follower {
     /// Reads on. Answers what is to be said about rows that are gone.
     async fn read(&mut self) -> Result<Option<sse::Event>, StoreError> {
         if self.check {
-            let there = self.store.ledger(&self.asked.pool, None, self.after - 1, 1).await?;
+            let there = self.store.ledger(&self.pool, None, self.after - 1, 1).await?;
             self.check = false;
             let first = there.first().map(|(row, _)| *row);
             if first != Some(self.after) {
-                let data = serde_json::json!({ "after": self.after, "next": first });
+                // Nothing of what the client has seen is left, or it saw another ledger: what there is, is new.
+                let seen = std::mem::replace(&mut self.after, first.map_or(0, |_| self.after));
+                let data = serde_json::json!({ "after": seen, "next": first });
                 return Ok(Some(sse::Event::default().event("gap").data(data.to_string())));
             }
         }
-        let Asked { pool, resource, tenants, .. } = &self.asked;
         loop {
-            let rows = self.store.ledger(pool, resource.as_ref(), self.after, BATCH).await?;
-            let events = rows.iter().filter_map(|(row, entry)| Event::of(pool, *row, entry, tenants));
-            self.waiting.extend(events);
+            let rows = self.store.ledger(&self.pool, self.resource.as_ref(), self.after, BATCH).await?;
+            let event = |(row, entry): &(u64, Entry)| Event::of(&self.pool, *row, entry, &self.tenants);
+            self.waiting.extend(rows.iter().filter_map(event));
             self.after = rows.last().map_or(self.after, |(row, _)| *row);
             if !self.waiting.is_empty() || rows.len() < BATCH {
                 return Ok(None);
@@ -125,7 +158,7 @@ fn said(event: &Event) -> sse::Event {
 
 /// Where a client begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Begin {
+enum Begin {
     /// Behind any row number; 0 is the beginning of what the ledger keeps.
     After(u64),
     /// Behind a row that the client was sent earlier.
@@ -134,10 +167,7 @@ pub enum Begin {
 
 impl Begin {
     /// Behind the last row that the client has seen, if it says so, else where it asks to begin.
-    ///
-    /// # Errors
-    /// What it has seen is no number.
-    pub fn of(last_event_id: Option<&str>, after: Option<u64>) -> Result<Self, std::num::ParseIntError> {
+    fn of(last_event_id: Option<&str>, after: Option<u64>) -> Result<Self, std::num::ParseIntError> {
         match last_event_id.map(str::trim).filter(|id| !id.is_empty()) {
             Some(id) => id.parse().map(Self::Seen),
             None => Ok(Self::After(after.unwrap_or(0))),

@@ -24,7 +24,7 @@ pub(super) enum Reach {
 /// Whether events may be posted there, and which addresses the host may have. The error says what to do.
 pub(super) fn allowed(url: &Url, rules: &WebhookRules) -> Result<Reach, String> {
     if !rules.allow.iter().any(|prefix| Url::parse(prefix).is_ok_and(|prefix| begins_with(url, &prefix))) {
-        return Err("events may not be posted there; name its beginning in [webhooks] allow".to_owned());
+        return Err("events may not be posted there; name its beginning with --webhook-allow".to_owned());
     }
     let host = url.host_str().unwrap_or_default();
     let literal = match url.host() {
@@ -47,7 +47,7 @@ pub(super) fn allowed(url: &Url, rules: &WebhookRules) -> Result<Reach, String> 
     }
     if literal.is_some_and(|address| !reach.includes(address)) {
         return Err(
-            "its address is not public; name the host in [webhooks] private_hosts if it is meant".to_owned()
+            "its address is not public; name the host with --webhook-private-host if it is meant".to_owned()
         );
     }
     Ok(reach)
@@ -135,7 +135,7 @@ impl Resolve for Guarded {
             let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
             let found: Vec<SocketAddr> = found.filter(|found| reach.includes(found.ip())).collect();
             if found.is_empty() {
-                let why = "the host has no address that events may be posted to; a private one must be named in [webhooks] private_hosts";
+                let why = "the host has no address that events may be posted to; a private one must be named with --webhook-private-host";
                 return Err(why.into());
             }
             Ok(Box::new(found.into_iter()) as Addrs)
