@@ -125,7 +125,8 @@ impl Follower {
             let first = there.first().map(|(row, _)| *row);
             if first != Some(self.after) {
                 // Nothing of what the client has seen is left, or it saw another ledger: what there is, is new.
-                let seen = std::mem::replace(&mut self.after, first.map_or(0, |_| self.after));
+                let seen = self.after;
+                self.after = first.map_or(0, |_| seen);
                 let data = serde_json::json!({ "after": seen, "next": first });
                 return Ok(Some(sse::Event::default().event("gap").data(data.to_string())));
             }

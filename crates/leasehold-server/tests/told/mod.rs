@@ -133,7 +133,7 @@ impl Log {
         let log = Self::default();
         let writer = log.clone();
         let subscriber = tracing_subscriber::fmt()
-            .with_max_level(tracing::Level::DEBUG)
+            .with_max_level(tracing::Level::TRACE)
             .with_writer(move || writer.clone())
             .finish();
         (log, tracing::subscriber::set_default(subscriber))
