@@ -46,8 +46,8 @@ pub(super) struct Track {
     pub(super) version: Version,
     /// The last row that was looked at: behind `position.row` only where all between are no events.
     pub(super) seen: u64,
-    /// Whether the ledger ended at `seen` when it was last read, and was read without pause since: rows that are gone
-    /// then were delivered.
+    /// Whether the ledger ended at `seen` when it was last read, and nothing failed since: rows that are gone then were
+    /// delivered.
     pub(super) whole: bool,
 }
 

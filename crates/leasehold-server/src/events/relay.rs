@@ -178,7 +178,6 @@ impl Relay {
         let (first, last, count) = (new().next(), new().next_back(), new().count());
         if lost > 0 {
             self.say_lost(pool, track.seen, first, lost);
-            track.whole = true;
         }
         let (Some(first), Some(last)) = (first, last) else {
             if lost > 0 {
@@ -201,6 +200,7 @@ impl Relay {
             track.position = Position::done(last);
         }
         track.seen = last;
+        track.whole = count < BATCH;
         self.tracks.insert(pool.clone(), track);
         Ok(count >= BATCH)
     }
