@@ -105,7 +105,8 @@ pub(crate) enum Command {
 /// Where the leases are.
 #[derive(Debug, Args)]
 pub(crate) struct StoreArgs {
-    /// The store: sqlite:PATH, postgres://USER@HOST/DB, redis://HOST or etcd://HOST,HOST
+    /// The store: sqlite:PATH, postgres://USER@HOST/DB, redis://HOST, etcd://HOST,HOST or
+    /// https://HOST of a Leasehold server
     #[arg(long, env = "LEASEHOLD_STORE", hide_env_values = true, value_name = "URL")]
     pub(crate) store: StoreUrl,
     /// A TOML file with options
@@ -231,8 +232,8 @@ pub(crate) struct RunArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ElectArgs {
-    /// The store: sqlite:PATH, postgres://USER@HOST/DB, redis://HOST or etcd://HOST,HOST [default: the etcd
-    /// of ETCD_ENDPOINTS]
+    /// The store: sqlite:PATH, postgres://USER@HOST/DB, redis://HOST, etcd://HOST,HOST or https://HOST of a
+    /// Leasehold server [default: the etcd of ETCD_ENDPOINTS]
     #[arg(long, env = "LEASEHOLD_STORE", hide_env_values = true, value_name = "URL")]
     pub(crate) store: Option<StoreUrl>,
     /// A TOML file with options
@@ -415,6 +416,10 @@ pub(crate) struct ServeArgs {
     /// Where everything is kept: sqlite:PATH or postgres://USER@HOST/DB [default: a file in your data directory]
     #[arg(long, env = "LEASEHOLD_DATABASE", hide_env_values = true, value_name = "URL")]
     pub(crate) database: Option<StoreUrl>,
+    /// Keep the leases here instead: redis://HOST or etcd://HOST,HOST; resources, keys and the ledger stay in
+    /// the database
+    #[arg(long, env = "LEASEHOLD_STORE", hide_env_values = true, value_name = "URL")]
+    pub(crate) store: Option<StoreUrl>,
     /// Nobody has ever held anything here: a new PostgreSQL, Redis or etcd grants at once instead of after a minute
     #[arg(long)]
     pub(crate) fresh: bool,
