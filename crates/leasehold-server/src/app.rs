@@ -1,12 +1,15 @@
 //! What all requests share.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use leasehold::store::Store;
 
+use crate::access::{Access, Identity};
 use crate::holders::Holders;
+use crate::limits::{Rates, StreamPermit, Streams};
 use crate::metrics::Metrics;
-use crate::settings::{Limits, Settings};
+use crate::problem::Answer;
+use crate::settings::Limits;
 
 /// What all requests share. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -14,20 +17,37 @@ pub(crate) struct App(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    settings: Settings,
+    limits: RwLock<Limits>,
     store: Arc<dyn Store>,
     holders: Holders,
     metrics: Metrics,
+    access: Access,
+    rates: Rates,
+    streams: Streams,
 }
 
 impl App {
-    pub(crate) fn new(settings: Settings, store: Arc<dyn Store>, holders: Holders, metrics: Metrics) -> Self {
-        Self(Arc::new(Shared { settings, store, holders, metrics }))
+    pub(crate) fn new(
+        limits: Limits,
+        store: Arc<dyn Store>,
+        holders: Holders,
+        metrics: Metrics,
+        access: Access,
+    ) -> Self {
+        let (rates, streams) = (Rates::new(&limits), Streams::default());
+        let limits = RwLock::new(limits);
+        Self(Arc::new(Shared { limits, store, holders, metrics, access, rates, streams }))
     }
 
     /// What nothing may exceed.
     pub(crate) fn limits(&self) -> Limits {
-        self.0.settings.limits
+        *self.0.limits.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Other limits from now on.
+    pub(crate) fn set_limits(&self, limits: Limits) {
+        *self.0.limits.write().unwrap_or_else(PoisonError::into_inner) = limits;
+        self.0.rates.set(&limits);
     }
 
     /// What is agreed upon.
@@ -42,5 +62,25 @@ impl App {
 
     pub(crate) fn metrics(&self) -> &Metrics {
         &self.0.metrics
+    }
+
+    /// Who may come in.
+    pub(crate) fn access(&self) -> &Access {
+        &self.0.access
+    }
+
+    /// How often each key may ask.
+    pub(crate) fn rates(&self) -> &Rates {
+        &self.0.rates
+    }
+
+    /// The streams that are open.
+    pub(crate) fn streams(&self) -> &Streams {
+        &self.0.streams
+    }
+
+    /// The right to keep a stream open, for as long as what is answered lives.
+    pub(crate) fn stream_permit(&self, identity: &Identity) -> Answer<StreamPermit> {
+        StreamPermit::take(self, identity)
     }
 }

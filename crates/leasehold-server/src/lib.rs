@@ -4,14 +4,18 @@
 //! no authority of its own, so any number of replicas can serve the same store. What it adds is for clients that have no
 //! member: it keeps a session for each of their leases and listens on their behalf ([`holders`]).
 //!
-//! Read it in the order in which a request travels: [`routes`], [`rest`] (resources and leases as documents of HTTP),
+//! Read it in the order in which a request travels: [`routes`], [`access`] (who asks, and what they
+//! may), [`rest`] (resources and leases as documents of HTTP),
 //! [`holders`] (what becomes of them in the store), [`problem`] (what is said when something is wrong).
 
 mod access;
 mod app;
+mod door;
 mod health;
 mod holders;
+pub mod keys;
 mod ledger;
+mod limits;
 mod metrics;
 mod openapi;
 mod problem;
@@ -20,7 +24,9 @@ mod rest;
 mod routes;
 mod serve;
 mod settings;
+mod tls;
 
 pub use openapi::document as openapi;
 pub use serve::{Running, StartError, start};
-pub use settings::{Limits, Settings};
+pub use settings::{ClientCertificates, Limits, Settings, TlsSettings};
+pub use tls::TlsError;

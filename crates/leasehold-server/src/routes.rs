@@ -6,6 +6,7 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::access::{self, auth, keys};
 use crate::app::App;
 use crate::openapi::Description;
 use crate::{health, metrics, openapi, request, rest};
@@ -36,6 +37,10 @@ pub(crate) fn described() -> OpenApiRouter<App> {
         .routes(routes!(health::report))
         .routes(routes!(metrics::metrics))
         .routes(routes!(openapi::served))
+        .routes(routes!(auth::auth))
+        .routes(routes!(keys::list, keys::create))
+        .routes(routes!(keys::get, keys::revoke))
+        .routes(routes!(keys::rotate))
         .routes(routes!(rest::pools::list))
         .routes(routes!(rest::pools::get, rest::pools::put))
         .routes(routes!(rest::resources::list, rest::resources::create))
@@ -55,6 +60,7 @@ pub(crate) fn router(app: App) -> Router {
     router
         .fallback(request::not_found)
         .method_not_allowed_fallback(request::wrong_method)
+        .layer(middleware::from_fn_with_state(app.clone(), access::gate))
         .layer(middleware::from_fn(request::finish))
         .with_state(app)
 }
