@@ -29,10 +29,8 @@ pub(crate) use self::gate::gate;
 pub(crate) use self::identity::Identity;
 use self::known::{Known, Verdict};
 use crate::problem::{Answer, Problem};
+use crate::settings::Limits;
 
-/// How old what is known of the keys may be. Within it a key that was revoked may still be taken if the store does not
-/// answer; beyond it none is.
-const KNOWN_MAX: Duration = Duration::from_secs(30);
 /// How long an unknown key may wait for a look at the store.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -40,6 +38,8 @@ const LOOK: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Access {
     known: Known,
+    /// How old what is known may be.
+    kept: Duration,
     loopback: bool,
 }
 
@@ -53,9 +53,10 @@ impl Access {
     pub(crate) async fn start(
         store: Arc<dyn Store>,
         address: IpAddr,
-        call: Duration,
+        limits: &Limits,
     ) -> Result<Self, StoreError> {
-        Ok(Self { known: Known::start(store, call).await?, loopback: is_loopback(address) })
+        let known = Known::start(store, limits.call).await?;
+        Ok(Self { known, kept: limits.keys, loopback: is_loopback(address) })
     }
 
     /// Whether no key is asked for: nobody ever made one, and nobody but this machine can reach the server. A key that was
@@ -73,7 +74,7 @@ impl Access {
     pub(crate) fn stands(&self, identity: &Identity) -> bool {
         match identity.key() {
             None => self.is_open(),
-            Some(id) => self.known.stands(id) && self.known.age() <= KNOWN_MAX,
+            Some(id) => self.known.stands(id) && self.known.age() <= self.kept,
         }
     }
 
@@ -129,7 +130,7 @@ impl Access {
     }
 
     fn not_too_old(&self) -> Answer<()> {
-        if self.known.age() <= KNOWN_MAX { Ok(()) } else { Err(unknown_for_now()) }
+        if self.known.age() <= self.kept { Ok(()) } else { Err(unknown_for_now()) }
     }
 }
 

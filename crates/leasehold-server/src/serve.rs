@@ -82,7 +82,7 @@ pub async fn start(settings: Settings, store: Arc<dyn Store>) -> Result<Running,
     let limits = settings.limits;
     let unusable = |source| StartError::Address { address, source };
     let tls = settings.tls.map(Tls::start).transpose()?;
-    let access = Access::start(Arc::clone(&store), address.ip(), limits.call).await?;
+    let access = Access::start(Arc::clone(&store), address.ip(), &limits).await?;
     let (keys, plain) = (!access.any_key(), tls.is_none());
     if !is_loopback(address.ip()) && (keys || plain) {
         return Err(StartError::Exposed { address, keys, tls: plain });
@@ -132,8 +132,8 @@ impl Running {
     /// Other limits from now on. Those of time, and of calls of the store, stay as they were at the start.
     pub fn set_limits(&self, limits: Limits) {
         let now = self.app.limits();
-        let Limits { head, upload, call, drain, .. } = now;
-        self.app.set_limits(Limits { head, upload, call, drain, ..limits });
+        let Limits { head, upload, call, drain, keys, .. } = now;
+        self.app.set_limits(Limits { head, upload, call, drain, keys, ..limits });
     }
 
     /// Reads the certificate and the keys again. A certificate that cannot be used changes nothing.

@@ -48,6 +48,9 @@ pub struct Limits {
     pub streams_per_key: usize,
     /// The most connections that are open at once; further ones are closed.
     pub connections: usize,
+    /// How old what is known of the keys may be while the store does not answer. Within it a key that was revoked may
+    /// still be taken; beyond it none is.
+    pub keys: Duration,
     /// How many requests each API key may send in a second. Where no key is asked for there is no limit.
     pub rate: u32,
     /// How many it may send at once after a while without any.
@@ -67,6 +70,7 @@ impl Default for Limits {
             streams: 1000,
             streams_per_key: 250,
             connections: 10_000,
+            keys: Duration::from_secs(30),
             rate: 2000,
             burst: 4000,
         }

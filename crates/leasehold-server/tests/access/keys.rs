@@ -1,7 +1,9 @@
 //! The life of keys: made, used, rotated, expired, revoked; and what is said about them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use leasehold::store::around::{Fault, Faulty};
 use leasehold_server::keys::{self, Role};
 use leasehold_server::{StartError, start};
 use reqwest::StatusCode;
@@ -234,4 +236,48 @@ async fn an_address_that_others_reach_needs_keys_and_tls() {
     keys::revoke(&*stage.store().await, &key.id).await.unwrap();
     let refused = start(settings, stage.store().await).await.unwrap_err();
     assert!(matches!(refused, StartError::Exposed { keys: true, tls: false, .. }), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_that_are_known_outlive_the_store_for_a_while_and_no_longer() {
+    let stage = Stage::new();
+    let store = Faulty::new(stage.store().await);
+    let (known, expiring) = (
+        stage.key(Role::Read, None, None).await,
+        stage.lasting(Role::Read, None, None, Some(Duration::from_secs(1))).await,
+    );
+    let mut settings = Stage::settings();
+    settings.limits.keys = Duration::from_secs(3);
+    settings.limits.call = Duration::from_millis(200);
+    let server = start(settings, Arc::new(store.clone())).await.unwrap();
+    let unseen = Key { id: known.id.clone(), text: known.text.replace("lh_", "lh_0") };
+    let ask = async |key: &Key| stage.ask(&server, "GET", "/openapi.json", Some(key), "").await.status;
+    assert_eq!(ask(&known).await, StatusCode::OK);
+    store.break_everything(Fault::Hangs);
+    let broken = leasehold::clock::now();
+    let status = ask(&known).await;
+    if leasehold::clock::now().since(broken) < Duration::from_secs(2) {
+        assert_eq!(status, StatusCode::OK, "a key that is known is taken for a while");
+    }
+    assert_eq!(
+        ask(&unseen).await,
+        StatusCode::SERVICE_UNAVAILABLE,
+        "nobody can say whether this one is good"
+    );
+    // One that has expired is over, store or not.
+    stage
+        .until_any(
+            &server,
+            "/openapi.json",
+            &expiring,
+            &[StatusCode::UNAUTHORIZED, StatusCode::SERVICE_UNAVAILABLE],
+        )
+        .await;
+    stage.until(&server, "/openapi.json", &known, StatusCode::SERVICE_UNAVAILABLE).await;
+    let answer = stage.ask(&server, "GET", "/openapi.json", Some(&known), "").await;
+    assert!(answer.headers.contains_key("retry-after"));
+    assert_eq!(stage.ask(&server, "GET", "/healthz", None, "").await.status, StatusCode::OK);
+    store.mend();
+    stage.until(&server, "/openapi.json", &known, StatusCode::OK).await;
+    server.stop().await;
 }

@@ -81,7 +81,14 @@ impl Stage {
         Key { id: info.id, text: secret.expose().to_owned() }
     }
 
-    pub(crate) async fn ask(&self, at: &Running, method: &str, path: &str, key: Option<&Key>, body: &str) -> Answer {
+    pub(crate) async fn ask(
+        &self,
+        at: &Running,
+        method: &str,
+        path: &str,
+        key: Option<&Key>,
+        body: &str,
+    ) -> Answer {
         let key = key.map(|key| format!("Bearer {}", key.text));
         self.ask_as(at, method, path, key.as_deref(), body).await
     }
@@ -113,11 +120,22 @@ impl Stage {
 
     /// Asks again and again until the answer is the one that is expected; says how long that took.
     pub(crate) async fn until(&self, at: &Running, path: &str, key: &Key, status: StatusCode) -> Duration {
+        self.until_any(at, path, key, &[status]).await
+    }
+
+    /// The same for any of some answers.
+    pub(crate) async fn until_any(
+        &self,
+        at: &Running,
+        path: &str,
+        key: &Key,
+        any: &[StatusCode],
+    ) -> Duration {
         let began = clock::now();
         loop {
             let answer = self.ask(at, "GET", path, Some(key), "").await;
             let took = clock::now().since(began);
-            if answer.status == status {
+            if any.contains(&answer.status) {
                 return took;
             }
             assert!(took < PATIENCE, "{path} still answers {answer:?}");
