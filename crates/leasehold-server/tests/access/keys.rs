@@ -16,7 +16,7 @@ const POOLS: &str = "/api/v1/pools";
 #[tokio::test(flavor = "multi_thread")]
 async fn a_revoked_key_ends_on_every_replica_within_a_second() {
     let stage = Stage::new();
-    let (one, two) = (stage.server().await, stage.server().await);
+    let (one, two) = (stage.closed().await, stage.server().await);
     let admin = stage.key(Role::Admin, None, None).await;
     for round in 0..3 {
         let key = stage.key(Role::Read, None, None).await;
@@ -88,7 +88,7 @@ async fn pages_of_a_browser_are_kept_out_while_it_is_open() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_expires() {
     let stage = Stage::new();
-    let server = stage.server().await;
+    let server = stage.closed().await;
     let key = stage.lasting(Role::Read, None, None, Some(Duration::from_secs(2))).await;
     assert_eq!(stage.ask(&server, "GET", POOLS, Some(&key), "").await.status, StatusCode::OK);
     stage.until(&server, POOLS, &key, StatusCode::UNAUTHORIZED).await;
@@ -100,7 +100,7 @@ async fn a_key_expires() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rotated_key_has_two_secrets_for_a_while() {
     let stage = Stage::new();
-    let server = stage.server().await;
+    let server = stage.closed().await;
     let admin = stage.key(Role::Admin, None, None).await;
     let old = stage.key(Role::Read, None, None).await;
     let at = format!("/api/v1/keys/{}/rotate", old.id);
@@ -124,7 +124,7 @@ async fn a_rotated_key_has_two_secrets_for_a_while() {
 #[tokio::test(flavor = "multi_thread")]
 async fn only_the_key_that_acquired_a_lease_may_touch_it() {
     let stage = Stage::new();
-    let server = stage.server().await;
+    let server = stage.closed().await;
     let operator = stage.key(Role::Admin, None, None).await;
     let (mine, theirs) =
         (stage.key(Role::Member, None, None).await, stage.key(Role::Member, None, None).await);
@@ -150,7 +150,7 @@ async fn only_the_key_that_acquired_a_lease_may_touch_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_password_is_exchanged_for_a_token() {
     let stage = Stage::new();
-    let server = stage.server().await;
+    let server = stage.closed().await;
     let key = stage.key(Role::Read, None, None).await;
     let url = format!("http://{}/api/v1/auth", server.address());
     let form = async |pairs: &[(&str, &str)]| {
@@ -184,7 +184,7 @@ async fn a_password_is_exchanged_for_a_token() {
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_are_listed_without_what_is_secret_about_them() {
     let stage = Stage::new();
-    let server = stage.server().await;
+    let server = stage.closed().await;
     let admin = stage.key(Role::Admin, None, None).await;
     let wanted = json!({"name": "trackers", "role": "member", "pools": ["scenes"], "expires_in_s": 3600});
     let made = stage.ask(&server, "POST", "/api/v1/keys", Some(&admin), &wanted.to_string()).await;
@@ -204,8 +204,8 @@ async fn keys_are_listed_without_what_is_secret_about_them() {
         assert!(!file.windows(secret.len()).any(|window| window == secret.as_bytes()));
     }
     let listed = stage.ask(&server, "GET", "/api/v1/keys", Some(&admin), "").await.body;
-    assert_eq!(listed[1]["name"], "trackers");
-    assert_eq!(listed[1]["pools"], json!(["scenes"]));
+    assert_eq!(listed[2]["name"], "trackers");
+    assert_eq!(listed[2]["pools"], json!(["scenes"]));
     for wrong in [
         "{}",
         "{\"role\": \"king\"}",

@@ -56,7 +56,7 @@ fn routes() -> Vec<(&'static str, String)> {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_route_asks_for_its_role_and_no_less() {
     let stage = Stage::new();
-    let server = stage.server().await;
+    let server = stage.closed().await;
     let mut keys = Vec::new();
     for role in ROLES {
         keys.push((role, stage.key(role, None, None).await));
@@ -87,7 +87,7 @@ async fn every_route_asks_for_its_role_and_no_less() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_that_may_look_changes_nothing() {
     let stage = Stage::new();
-    let server = stage.server().await;
+    let server = stage.closed().await;
     let operator = stage.key(Role::Operator, None, None).await;
     let reader = stage.key(Role::Read, None, None).await;
     let made = stage.ask(&server, "PUT", "/api/v1/scenes/scene-01", Some(&operator), "").await;

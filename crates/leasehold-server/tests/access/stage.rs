@@ -59,6 +59,13 @@ impl Stage {
         Settings::at(SocketAddr::from(([127, 0, 0, 1], 0)))
     }
 
+    /// A server on a database with a key: it asks for one from the start.
+    pub(crate) async fn closed(&self) -> Running {
+        self.key(Role::Read, None, None).await;
+        self.server().await
+    }
+
+    /// A server on the database as it is.
     pub(crate) async fn server(&self) -> Running {
         start(Self::settings(), self.store().await).await.unwrap()
     }

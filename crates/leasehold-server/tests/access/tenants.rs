@@ -9,7 +9,7 @@ use super::stage::Stage;
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_sees_nothing_of_another() {
     let stage = Stage::new();
-    let server = stage.server().await;
+    let server = stage.closed().await;
     let acme = stage.key(Role::Admin, Some("acme"), None).await;
     let other = stage.key(Role::Admin, Some("other"), None).await;
     let root = stage.key(Role::Admin, None, None).await;
@@ -81,7 +81,7 @@ async fn a_tenant_sees_nothing_of_another() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_for_one_pool_is_for_no_other() {
     let stage = Stage::new();
-    let server = stage.server().await;
+    let server = stage.closed().await;
     let operator = stage.key(Role::Operator, None, None).await;
     let some = stage.key(Role::Operator, None, Some(&["scenes"])).await;
     for pool in ["scenes", "cameras"] {
