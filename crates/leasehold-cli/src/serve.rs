@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use leasehold::store::around::Split;
 use leasehold::store::{self, Begin, Store, StoreUrl};
 use leasehold_server::{ClientCertificates, Limits, Running, Settings, StartError, TlsSettings};
 
@@ -16,7 +17,10 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
     let told = Told::receive()?;
     let begin = if args.fresh { Begin::Live } else { Begin::Frozen };
     let database = database(args.database.clone())?;
-    let store = opened(&database, begin).await?;
+    let mut store = opened(&database, begin).await?;
+    if let Some(leases) = &args.store {
+        store = Arc::new(Split::new(opened(leases, begin).await?, store));
+    }
     let mut settings = Settings::at(args.listen);
     if let Some(name) = &args.name {
         settings.name = name.clone();
@@ -26,7 +30,8 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
     let scheme = if settings.tls.is_some() { "https" } else { "http" };
     let running =
         leasehold_server::start(settings, store).await.map_err(|error| refused(error, &database))?;
-    tracing::info!("serving {database} at {scheme}://{}", running.address());
+    let leases = args.store.as_ref().map(|url| format!(", leases in {url}")).unwrap_or_default();
+    tracing::info!("serving {database}{leases} at {scheme}://{}", running.address());
     told.until_stop(&running, &log).await?;
     tracing::info!("told to stop: requests that are under way are finished");
     running.stop().await;
@@ -37,9 +42,9 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
 pub(crate) fn database(given: Option<StoreUrl>) -> Result<StoreUrl, Failure> {
     match given {
         Some(url @ (StoreUrl::Memory | StoreUrl::Sqlite(_) | StoreUrl::Postgres(_))) => Ok(url),
-        Some(other) => {
-            Err(Failure::usage(format!("{other} cannot be the database; use sqlite:PATH or postgres://…")))
-        }
+        Some(other) => Err(Failure::usage(format!(
+            "{other} cannot be the database; use sqlite:PATH or postgres://…, and give this one to serve as --store"
+        ))),
         None => Ok(StoreUrl::Sqlite(default_file()?)),
     }
 }

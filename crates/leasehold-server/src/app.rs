@@ -3,11 +3,13 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use leasehold::store::Store;
+use tokio::sync::watch;
 
 use crate::access::{Access, Identity};
 use crate::holders::Holders;
 use crate::limits::{Rates, StreamPermit, Streams};
 use crate::metrics::Metrics;
+use crate::native::Sessions;
 use crate::problem::Answer;
 use crate::settings::Limits;
 
@@ -24,6 +26,8 @@ struct Shared {
     access: Access,
     rates: Rates,
     streams: Streams,
+    sessions: Sessions,
+    stopping: watch::Sender<bool>,
 }
 
 impl App {
@@ -34,9 +38,17 @@ impl App {
         metrics: Metrics,
         access: Access,
     ) -> Self {
-        let (rates, streams) = (Rates::new(&limits), Streams::default());
-        let limits = RwLock::new(limits);
-        Self(Arc::new(Shared { limits, store, holders, metrics, access, rates, streams }))
+        Self(Arc::new(Shared {
+            rates: Rates::new(&limits),
+            limits: RwLock::new(limits),
+            store,
+            holders,
+            metrics,
+            access,
+            streams: Streams::default(),
+            sessions: Sessions::default(),
+            stopping: watch::Sender::new(false),
+        }))
     }
 
     /// What nothing may exceed.
@@ -82,5 +94,23 @@ impl App {
     /// The right to keep a stream open, for as long as what is answered lives.
     pub(crate) fn stream_permit(&self, identity: &Identity) -> Answer<StreamPermit> {
         StreamPermit::take(self, identity)
+    }
+
+    /// Which pools members' sessions are in.
+    pub(crate) fn sessions(&self) -> &Sessions {
+        &self.0.sessions
+    }
+
+    /// Ends every stream.
+    pub(crate) fn stop(&self) {
+        self.0.stopping.send_replace(true);
+    }
+
+    /// When streams must end.
+    pub(crate) fn stopped(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut stopping = self.0.stopping.subscribe();
+        async move {
+            let _ = stopping.wait_for(|stopping| *stopping).await;
+        }
     }
 }

@@ -4,9 +4,9 @@
 //! no authority of its own, so any number of replicas can serve the same store. What it adds is for clients that have no
 //! member: it keeps a session for each of their leases and listens on their behalf ([`holders`]).
 //!
-//! Read it in the order in which a request travels: [`routes`], [`access`] (who asks, and what they
-//! may), [`rest`] (resources and leases as documents of HTTP),
-//! [`holders`] (what becomes of them in the store), [`problem`] (what is said when something is wrong).
+//! Read it in the order in which a request travels: [`routes`], [`access`] (who asks, and what they may), [`rest`] (resources
+//! and leases as documents of HTTP), [`holders`] (what becomes of them in the store), [`native`] (the store for members),
+//! [`problem`] (what is said when something is wrong).
 
 mod access;
 mod app;
@@ -17,6 +17,7 @@ pub mod keys;
 mod ledger;
 mod limits;
 mod metrics;
+mod native;
 mod openapi;
 mod problem;
 mod request;

@@ -9,7 +9,7 @@ use utoipa_axum::routes;
 use crate::access::{self, auth, keys};
 use crate::app::App;
 use crate::openapi::Description;
-use crate::{health, metrics, openapi, request, rest};
+use crate::{health, metrics, native, openapi, request, rest};
 
 /// Names that are no pools: other things are found under them.
 pub(crate) const RESERVED: [&str; 14] = [
@@ -43,6 +43,7 @@ pub(crate) fn described() -> OpenApiRouter<App> {
         .routes(routes!(keys::rotate))
         .routes(routes!(rest::pools::list))
         .routes(routes!(rest::pools::get, rest::pools::put))
+        .merge(native::routes())
         .routes(routes!(rest::resources::list, rest::resources::create))
         .routes(routes!(
             rest::resources::get,

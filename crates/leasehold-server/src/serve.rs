@@ -146,6 +146,7 @@ impl Running {
 
     /// Stops it: takes no more requests, finishes those that are under way, writes the last rows of the ledger.
     pub async fn stop(mut self) {
+        self.app.stop();
         self.handle.graceful_shutdown(Some(self.app.limits().drain));
         let _ = (&mut self.serving).await;
         self.app.holders().stop().await;
@@ -154,6 +155,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
+        self.app.stop();
         self.handle.shutdown();
         self.app.holders().abandon();
         if let Some((_, watching)) = &self.tls {

@@ -4,6 +4,8 @@
 mod keys;
 #[path = "access/limits.rs"]
 mod limits;
+#[path = "access/native.rs"]
+mod native;
 #[path = "access/roles.rs"]
 mod roles;
 #[path = "access/stage.rs"]

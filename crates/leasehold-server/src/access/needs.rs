@@ -60,7 +60,7 @@ const TABLE: &[(&str, &str, Need)] = &[
     ("POST", "/api/v1/store/resources", LOOK),
     ("POST", "/api/v1/store/listing", LOOK),
     ("POST", "/api/v1/store/ledger", LOOK),
-    ("POST", "/api/v1/store/checkup", LOOK),
+    ("POST", "/api/v1/store/checkup", Need::Whole(Role::Read)),
     ("POST", "/api/v1/store/open", HOLD),
     ("POST", "/api/v1/store/beat", HOLD),
     ("POST", "/api/v1/store/describe", HOLD),
@@ -71,15 +71,15 @@ const TABLE: &[(&str, &str, Need)] = &[
     ("POST", "/api/v1/store/release", HOLD),
     ("POST", "/api/v1/store/free_orphan", HOLD),
     ("POST", "/api/v1/store/reassert", HOLD),
-    // A freeze is of the whole store: who ends it early takes from others what they hold.
-    ("POST", "/api/v1/store/thaw", Need::Whole(Role::Member)),
+    ("POST", "/api/v1/store/thaw", HOLD),
     ("POST", "/api/v1/store/collect", HOLD),
     ("POST", "/api/v1/store/publish", HOLD),
     ("POST", "/api/v1/store/collect_listings", HOLD),
     ("POST", "/api/v1/store/append", HOLD),
     ("POST", "/api/v1/store/revoke", RUN),
     ("POST", "/api/v1/store/free_revoked", RUN),
-    ("POST", "/api/v1/store/set_mark", RUN),
+    // All kinds but one need an operator, which it looks at itself.
+    ("POST", "/api/v1/store/set_mark", HOLD),
     ("POST", "/api/v1/store/declare", RUN),
 ];
 
