@@ -416,6 +416,10 @@ pub(crate) struct ServeArgs {
     /// Where everything is kept: sqlite:PATH or postgres://USER@HOST/DB [default: a file in your data directory]
     #[arg(long, env = "LEASEHOLD_DATABASE", hide_env_values = true, value_name = "URL")]
     pub(crate) database: Option<StoreUrl>,
+    /// Keep the leases here instead: redis://HOST or etcd://HOST,HOST; resources, keys and the ledger stay in
+    /// the database
+    #[arg(long, env = "LEASEHOLD_STORE", hide_env_values = true, value_name = "URL")]
+    pub(crate) store: Option<StoreUrl>,
     /// Nobody has ever held anything here: a new PostgreSQL, Redis or etcd grants at once instead of after a minute
     #[arg(long)]
     pub(crate) fresh: bool,

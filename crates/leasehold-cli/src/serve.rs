@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use leasehold::store::around::Split;
 use leasehold::store::{self, Begin, Store, StoreUrl};
 use leasehold_server::{Settings, StartError};
 
@@ -18,18 +19,22 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
         Some(url @ (StoreUrl::Memory | StoreUrl::Sqlite(_) | StoreUrl::Postgres(_))) => url,
         Some(other) => {
             return Err(Failure::usage(format!(
-                "{other} cannot be the database; use sqlite:PATH or postgres://…"
+                "{other} cannot be the database; use sqlite:PATH or postgres://…, and give this one as --store"
             )));
         }
         None => StoreUrl::Sqlite(default_file()?),
     };
-    let store = opened(&database, begin).await?;
+    let mut store = opened(&database, begin).await?;
+    if let Some(leases) = &args.store {
+        store = Arc::new(Split::new(opened(leases, begin).await?, store));
+    }
     let mut settings = Settings::at(args.listen);
     if let Some(name) = args.name {
         settings.name = name;
     }
     let running = leasehold_server::start(settings, store).await?;
-    tracing::info!("serving {database} at http://{}", running.address());
+    let leases = args.store.as_ref().map(|url| format!(", leases in {url}")).unwrap_or_default();
+    tracing::info!("serving {database}{leases} at http://{}", running.address());
     told_to_stop().await?;
     tracing::info!("told to stop: requests that are under way are finished");
     running.stop().await;
