@@ -11,6 +11,7 @@ use std::time::Duration;
 use axum::ServiceExt;
 use axum::extract::Request;
 use axum_server::Handle;
+use axum_server::accept::NoDelayAcceptor;
 use hyper_util::rt::TokioTimer;
 use leasehold::store::{Store, StoreError};
 use tokio::task::JoinHandle;
@@ -63,7 +64,9 @@ pub async fn start(settings: Settings, store: Arc<dyn Store>) -> Result<Running,
     let holders = Holders::start(Arc::clone(&store), settings.name.clone(), limits).await?;
     let app = App::new(settings, store, holders, metrics);
     let handle = Handle::new();
-    let mut server = axum_server::from_tcp(listener).map_err(unusable)?.handle(handle.clone());
+    // Small answers and hints are not held back until earlier ones were confirmed.
+    let server = axum_server::from_tcp(listener).map_err(unusable)?.acceptor(NoDelayAcceptor::new());
+    let mut server = server.handle(handle.clone());
     let http = server.http_builder();
     http.http1().timer(TokioTimer::new()).header_read_timeout(limits.head);
     http.http2()
