@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use leasehold::store::http::wire::calls::NAMES;
 use leasehold::store::memory::MemoryStore;
-use leasehold::store::{MarkKind, Registry, SERVER_POOL, Store, Version};
+use leasehold::store::{MarkKind, Marked, Registry, SERVER_POOL, Store, Version};
 use leasehold_server::{Running, Settings};
 use raw::{Reply, get, post, stream};
 use serde_json::{Value, json};
@@ -148,7 +148,7 @@ async fn the_control_planes_own_records_are_not_shown_to_members() {
     let (server, store) = serve().await;
     let own = SERVER_POOL.parse().unwrap();
     let set = store.set_mark(&own, MarkKind::Key, "k", Some("{}"), Version(0)).await;
-    set.expect("the store answers");
+    assert_eq!(set.expect("the store answers"), Marked::Set(Version(1)));
     post(server.address(), "/api/v1/store/open", &session("work", 30_000)).await;
     let pools = post(server.address(), "/api/v1/store/pools", &json!({})).await.json();
     assert_eq!(pools, json!({"value": ["work"]}));
@@ -167,7 +167,7 @@ async fn a_stream_of_hints_begins_with_one_stays_alive_and_ends_with_the_server(
     let alive = tokio::time::timeout(SOON, hints.until("\n\n")).await.expect("a remark");
     assert!(alive.starts_with(':'), "{alive}");
     let stopped = tokio::time::timeout(SOON, server.stop());
-    let (ended, stopped) = tokio::join!(tokio::time::timeout(SOON, hints.to_the_end()), stopped);
+    let (ended, stopped) = tokio::join!(tokio::time::timeout(SOON, hints.ended()), stopped);
     ended.expect("the stream ends with the server");
     stopped.expect("nobody is waited for");
 }

@@ -92,7 +92,7 @@ impl Stream {
     }
 
     /// Reads until there is no more.
-    pub(crate) async fn to_the_end(mut self) {
+    pub(crate) async fn ended(mut self) {
         while self.more().await {}
     }
 }
