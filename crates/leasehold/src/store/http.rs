@@ -87,11 +87,12 @@ impl LeaseStore for HttpStore {
     async fn checkup(&self) -> Result<Checkup, StoreError> {
         let mut checkup: Checkup = self.line.call(&calls::CheckupCall {}).await?.value.into();
         checkup.server = format!("a Leasehold server on {}", checkup.server);
-        checkup.findings.extend(
-            self.line
-                .is_open_to_others()
-                .then(|| Finding::weak("what is said to the server can be read on the way", "use https://")),
-        );
+        checkup.findings.extend(self.line.is_open_to_others().then(|| {
+            Finding::weak(
+                "the connection is not encrypted, and the server is on another machine",
+                "use https://",
+            )
+        }));
         Ok(checkup)
     }
 
