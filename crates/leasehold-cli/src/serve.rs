@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use leasehold::store::around::Split;
 use leasehold::store::{self, Begin, Store, StoreUrl};
+use leasehold_server::events::settings::{EventsError, EventsSettings, SinkSettings, WebhookRules};
 use leasehold_server::{ClientCertificates, Limits, Running, Settings, StartError, TlsSettings};
 
 use crate::args::{ClientAuth, ServeArgs};
@@ -25,6 +26,7 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
     if let Some(name) = &args.name {
         settings.name = name.clone();
     }
+    settings.events = events(&args)?;
     settings.limits = limits(&args);
     settings.tls = tls(&args);
     let scheme = if settings.tls.is_some() { "https" } else { "http" };
@@ -76,12 +78,24 @@ fn tls(args: &ServeArgs) -> Option<TlsSettings> {
     Some(TlsSettings { cert, key, clients })
 }
 
+/// Where events go. A password may be in the environment or a file, and not where everybody on the machine sees it.
+fn events(args: &ServeArgs) -> Result<EventsSettings, EventsError> {
+    let seen: Vec<String> = std::env::args().collect();
+    let sink = |url: &String| {
+        let is_seen = seen.iter().any(|arg| arg.contains(url));
+        if is_seen { SinkSettings::parse_argument(url) } else { SinkSettings::parse(url) }
+    };
+    let sinks = args.events.iter().map(sink).collect::<Result<_, _>>()?;
+    let (allow, private_hosts) = (args.webhook_allow.clone(), args.webhook_private_host.clone());
+    Ok(EventsSettings { sinks, webhooks: WebhookRules { allow, private_hosts } })
+}
+
 /// Why the control plane does not start, and which commands help.
 fn refused(error: StartError, database: &StoreUrl) -> Failure {
     let mut said = error.to_string();
     let code = match error {
         StartError::Store(_) => code::UNAVAILABLE,
-        StartError::Tls(_) => code::USAGE,
+        StartError::Tls(_) | StartError::Events(_) => code::USAGE,
         StartError::Exposed { keys, tls, .. } => {
             if keys {
                 said +=
@@ -196,5 +210,11 @@ impl Told {
 
     async fn until_stop(self, _: &Running, _: &Log) -> Result<(), Failure> {
         tokio::signal::ctrl_c().await.map_err(|error| Failure::system("signals cannot be received", &error))
+    }
+}
+
+impl From<EventsError> for Failure {
+    fn from(error: EventsError) -> Self {
+        Self::usage(error.to_string())
     }
 }

@@ -6,11 +6,12 @@
 //!
 //! Read it in the order in which a request travels: [`routes`], [`access`] (who asks, and what they may), [`rest`] (resources
 //! and leases as documents of HTTP), [`holders`] (what becomes of them in the store), [`native`] (the store for members),
-//! [`problem`] (what is said when something is wrong).
+//! [`problem`] (what is said when something is wrong). What happened leaves by [`events`].
 
 mod access;
 mod app;
 mod door;
+pub mod events;
 mod health;
 mod holders;
 pub mod keys;

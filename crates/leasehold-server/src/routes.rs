@@ -8,6 +8,7 @@ use utoipa_axum::routes;
 
 use crate::access::{self, auth, keys};
 use crate::app::App;
+use crate::events::stream as events;
 use crate::openapi::Description;
 use crate::{health, metrics, native, openapi, request, rest};
 
@@ -41,6 +42,7 @@ pub(crate) fn described() -> OpenApiRouter<App> {
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::get, keys::revoke))
         .routes(routes!(keys::rotate))
+        .routes(routes!(events::follow))
         .routes(routes!(rest::pools::list))
         .routes(routes!(rest::pools::get, rest::pools::put))
         .merge(native::routes())

@@ -1,7 +1,8 @@
 //! The server's life: from an address to the last answer.
 //!
 //! Invariant: what was answered is in the store. When it stops, requests that are under way are finished, streams are ended,
-//! and the last rows of the ledger are written.
+//! the last rows of the ledger are written, and another replica goes on
+//! relaying events.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -19,6 +20,8 @@ use tower_http::normalize_path::NormalizePath;
 use crate::access::{Access, is_loopback};
 use crate::app::App;
 use crate::door::Door;
+use crate::events::Relays;
+use crate::events::settings::EventsError;
 use crate::holders::Holders;
 use crate::metrics::Metrics;
 use crate::routes;
@@ -40,6 +43,9 @@ pub enum StartError {
     /// The store cannot be used.
     #[error("the store cannot be used: {0}")]
     Store(#[from] StoreError),
+    /// Events cannot be relayed as it is configured.
+    #[error(transparent)]
+    Events(#[from] EventsError),
     /// The files of TLS cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -71,12 +77,14 @@ pub struct Running {
     serving: JoinHandle<io::Result<()>>,
     tls: Option<(Tls, AbortHandle)>,
     app: App,
+    relays: Option<Relays>,
 }
 
 /// Starts a control plane on a store.
 ///
 /// # Errors
-/// The address, the store or the certificate cannot be used, or others could reach it and there are no keys.
+/// The address, the store, the certificate or what is configured for events cannot be used, or others could reach it and
+/// there are no keys.
 pub async fn start(settings: Settings, store: Arc<dyn Store>) -> Result<Running, StartError> {
     let address = settings.listen;
     let limits = settings.limits;
@@ -92,6 +100,7 @@ pub async fn start(settings: Settings, store: Arc<dyn Store>) -> Result<Running,
     let address = listener.local_addr().map_err(unusable)?;
     let metrics = Metrics::start();
     let holders = Holders::start(Arc::clone(&store), settings.name, limits).await?;
+    let relays = Some(Relays::start(Arc::clone(&store), &settings.events).await?);
     let app = App::new(limits, store, holders, metrics, access);
     if app.access().is_open() {
         tracing::warn!(
@@ -113,7 +122,7 @@ pub async fn start(settings: Settings, store: Arc<dyn Store>) -> Result<Running,
     let service = ServiceExt::<Request>::into_make_service_with_connect_info::<SocketAddr>(service);
     let serving = tokio::spawn(server.serve(service));
     let tls = tls.map(|tls| (tls.clone(), tokio::spawn(tls.watch()).abort_handle()));
-    Ok(Running { address, handle, serving, tls, app })
+    Ok(Running { address, handle, serving, tls, app, relays })
 }
 
 impl Running {
@@ -150,6 +159,9 @@ impl Running {
         self.handle.graceful_shutdown(Some(self.app.limits().drain));
         let _ = (&mut self.serving).await;
         self.app.holders().stop().await;
+        if let Some(relays) = self.relays.take() {
+            relays.stop().await;
+        }
     }
 }
 

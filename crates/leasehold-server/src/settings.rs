@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::events::settings::EventsSettings;
+
 /// How a control plane is set up.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -15,13 +17,21 @@ pub struct Settings {
     pub limits: Limits,
     /// The certificate it shows; without one it serves plain HTTP.
     pub tls: Option<TlsSettings>,
+    /// Where events go.
+    pub events: EventsSettings,
 }
 
 impl Settings {
     /// The defaults, listening at that address.
     #[must_use]
     pub fn at(listen: SocketAddr) -> Self {
-        Self { listen, name: leasehold::MemberName::of_host(), limits: Limits::default(), tls: None }
+        Self {
+            listen,
+            name: leasehold::MemberName::of_host(),
+            limits: Limits::default(),
+            tls: None,
+            events: EventsSettings::default(),
+        }
     }
 }
 

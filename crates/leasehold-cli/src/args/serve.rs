@@ -27,6 +27,15 @@ pub(crate) struct ServeArgs {
     /// The name of this replica in the ledger [default: the host's name]
     #[arg(long, env = "LEASEHOLD_NAME", value_name = "NAME")]
     pub(crate) name: Option<MemberName>,
+    /// Send what happens to a broker or a receiver: amqp(s)://, mqtt(s):// or https://; give it for each
+    #[arg(long, env = "LEASEHOLD_EVENTS", hide_env_values = true, value_delimiter = ' ', value_name = "URL")]
+    pub(crate) events: Vec<String>,
+    /// Events may be posted to addresses that begin like this one; to no others
+    #[arg(long, env = "LEASEHOLD_WEBHOOK_ALLOW", value_delimiter = ' ', value_name = "URL")]
+    pub(crate) webhook_allow: Vec<String>,
+    /// Events may be posted to this host even if its address is a private one
+    #[arg(long, env = "LEASEHOLD_WEBHOOK_PRIVATE_HOST", value_delimiter = ' ', value_name = "HOST")]
+    pub(crate) webhook_private_host: Vec<String>,
     #[command(flatten)]
     pub(crate) tls: TlsArgs,
     #[command(flatten)]

@@ -119,7 +119,7 @@ impl Desk {
         match self.call(self.store.claim(&session, &wanted)).await? {
             Answer::Done(Claimed::Granted { term, .. }) => {
                 let wall_nanos = self.clock.wall_nanos();
-                let kept = Kept { session, term, beat: BeatNumber(0), since: Some(began), wall_nanos };
+                let kept = Kept { session, term, beat: BeatNumber(1), since: Some(began), wall_nanos };
                 Ok(Claim::Granted(self.granted(kept, holder)))
             }
             Answer::Done(Claimed::Held { .. }) => {
