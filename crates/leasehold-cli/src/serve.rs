@@ -26,8 +26,7 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
     if let Some(name) = &args.name {
         settings.name = name.clone();
     }
-    settings.events =
-        events(args.events.clone(), args.webhook_allow.clone(), args.webhook_private_host.clone())?;
+    settings.events = events(&args)?;
     settings.limits = limits(&args);
     settings.tls = tls(&args);
     let scheme = if settings.tls.is_some() { "https" } else { "http" };
@@ -39,21 +38,6 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
     tracing::info!("told to stop: requests that are under way are finished");
     running.stop().await;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Where events go. A password may be in the environment or a file, and not where everybody on the machine sees it.
-fn events(
-    urls: Vec<String>,
-    allow: Vec<String>,
-    private_hosts: Vec<String>,
-) -> Result<EventsSettings, EventsError> {
-    let seen: Vec<String> = std::env::args().collect();
-    let sink = |url: &String| {
-        let is_seen = seen.iter().any(|arg| arg.contains(url));
-        if is_seen { SinkSettings::parse_argument(url) } else { SinkSettings::parse(url) }
-    };
-    let sinks = urls.iter().map(sink).collect::<Result<_, _>>()?;
-    Ok(EventsSettings { sinks, webhooks: WebhookRules { allow, private_hosts } })
 }
 
 /// Where everything is kept.
@@ -92,6 +76,18 @@ fn tls(args: &ServeArgs) -> Option<TlsSettings> {
     let optional = given.tls_client_auth == ClientAuth::Optional;
     let clients = given.tls_client_ca.clone().map(|ca| ClientCertificates { ca, optional });
     Some(TlsSettings { cert, key, clients })
+}
+
+/// Where events go. A password may be in the environment or a file, and not where everybody on the machine sees it.
+fn events(args: &ServeArgs) -> Result<EventsSettings, EventsError> {
+    let seen: Vec<String> = std::env::args().collect();
+    let sink = |url: &String| {
+        let is_seen = seen.iter().any(|arg| arg.contains(url));
+        if is_seen { SinkSettings::parse_argument(url) } else { SinkSettings::parse(url) }
+    };
+    let sinks = args.events.iter().map(sink).collect::<Result<_, _>>()?;
+    let (allow, private_hosts) = (args.webhook_allow.clone(), args.webhook_private_host.clone());
+    Ok(EventsSettings { sinks, webhooks: WebhookRules { allow, private_hosts } })
 }
 
 /// Why the control plane does not start, and which commands help.

@@ -109,10 +109,16 @@ impl StreamPermit {
         Ok(Self { app: app.clone(), identity: identity.clone() })
     }
 
-    /// When the stream must end because its key is not good any more.
-    pub(crate) async fn ended(&self) {
-        while self.app.access().stands(&self.identity) {
-            self.app.access().read_again().await;
+    /// Waits until the stream must end: the server stops, or the key is not good any more. Gives the place up with that.
+    pub(crate) async fn ended(self) {
+        let refused = async {
+            while self.app.access().stands(&self.identity) {
+                self.app.access().read_again().await;
+            }
+        };
+        tokio::select! {
+            () = self.app.stopped() => {}
+            () = refused => {}
         }
     }
 }

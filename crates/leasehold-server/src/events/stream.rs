@@ -84,6 +84,7 @@ pub(crate) async fn follow(
         let event = follower.next().await;
         Some((Ok(event), follower))
     });
+    let events = events.take_until(Box::pin(app.stream_permit(&identity)?.ended()));
     Ok(sse::Sse::new(events).keep_alive(sse::KeepAlive::new().interval(KEEP_ALIVE)))
 }
 
