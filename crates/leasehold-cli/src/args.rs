@@ -105,7 +105,8 @@ pub(crate) enum Command {
 /// Where the leases are.
 #[derive(Debug, Args)]
 pub(crate) struct StoreArgs {
-    /// The store: sqlite:PATH, postgres://USER@HOST/DB, redis://HOST or etcd://HOST,HOST
+    /// The store: sqlite:PATH, postgres://USER@HOST/DB, redis://HOST, etcd://HOST,HOST or
+    /// https://HOST of a Leasehold server
     #[arg(long, env = "LEASEHOLD_STORE", hide_env_values = true, value_name = "URL")]
     pub(crate) store: StoreUrl,
     /// A TOML file with options
@@ -231,8 +232,8 @@ pub(crate) struct RunArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ElectArgs {
-    /// The store: sqlite:PATH, postgres://USER@HOST/DB, redis://HOST or etcd://HOST,HOST [default: the etcd
-    /// of ETCD_ENDPOINTS]
+    /// The store: sqlite:PATH, postgres://USER@HOST/DB, redis://HOST, etcd://HOST,HOST or https://HOST of a
+    /// Leasehold server [default: the etcd of ETCD_ENDPOINTS]
     #[arg(long, env = "LEASEHOLD_STORE", hide_env_values = true, value_name = "URL")]
     pub(crate) store: Option<StoreUrl>,
     /// A TOML file with options

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use leasehold::store::Store;
+use tokio::sync::watch;
 
 use crate::holders::Holders;
 use crate::metrics::Metrics;
+use crate::native::Sessions;
 use crate::settings::{Limits, Settings};
 
 /// What all requests share. Cheap to clone.
@@ -18,11 +20,14 @@ struct Shared {
     store: Arc<dyn Store>,
     holders: Holders,
     metrics: Metrics,
+    sessions: Sessions,
+    stopping: watch::Sender<bool>,
 }
 
 impl App {
     pub(crate) fn new(settings: Settings, store: Arc<dyn Store>, holders: Holders, metrics: Metrics) -> Self {
-        Self(Arc::new(Shared { settings, store, holders, metrics }))
+        let (sessions, stopping) = (Sessions::default(), watch::Sender::new(false));
+        Self(Arc::new(Shared { settings, store, holders, metrics, sessions, stopping }))
     }
 
     /// What nothing may exceed.
@@ -42,5 +47,23 @@ impl App {
 
     pub(crate) fn metrics(&self) -> &Metrics {
         &self.0.metrics
+    }
+
+    /// Which pools members' sessions are in.
+    pub(crate) fn sessions(&self) -> &Sessions {
+        &self.0.sessions
+    }
+
+    /// Ends every stream.
+    pub(crate) fn stop(&self) {
+        self.0.stopping.send_replace(true);
+    }
+
+    /// When streams must end.
+    pub(crate) fn stopped(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut stopping = self.0.stopping.subscribe();
+        async move {
+            let _ = stopping.wait_for(|stopping| *stopping).await;
+        }
     }
 }

@@ -5,7 +5,7 @@
 //! member: it keeps a session for each of their leases and listens on their behalf ([`holders`]).
 //!
 //! Read it in the order in which a request travels: [`routes`], [`rest`] (resources and leases as documents of HTTP),
-//! [`holders`] (what becomes of them in the store), [`problem`] (what is said when something is wrong).
+//! [`holders`] (what becomes of them in the store), [`native`] (the store for members), [`problem`] (what is said when something is wrong).
 
 mod access;
 mod app;
@@ -13,6 +13,7 @@ mod health;
 mod holders;
 mod ledger;
 mod metrics;
+mod native;
 mod openapi;
 mod problem;
 mod request;

@@ -1,6 +1,7 @@
 //! What every request has: an id, a limit, a line in the log, and an answer in the caller's form.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::to_bytes;
 use axum::extract::{FromRequest, MatchedPath, Request, State};
@@ -88,24 +89,28 @@ impl FromRequest<App> for Raw {
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         let limits = app.limits();
-        let too_large = || {
-            let said = format!("the body is larger than the {} bytes that are allowed", limits.body);
-            Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", said)
-        };
-        let announced =
-            request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-        if announced.is_some_and(|length: usize| length > limits.body) {
-            return Err(too_large());
-        }
-        let read = tokio::time::timeout(limits.upload, to_bytes(request.into_body(), limits.body));
-        match read.await {
-            Ok(Ok(bytes)) => Ok(Self(bytes)),
-            Ok(Err(error)) if is_too_long(&error) => Err(too_large()),
-            Ok(Err(_)) => Err(Problem::malformed("the body did not arrive whole")),
-            Err(_) => {
-                let said = format!("the body did not arrive within {:?}", limits.upload);
-                Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "too_slow", said))
-            }
+        read(request, limits.body, limits.upload).await.map(Self)
+    }
+}
+
+/// The body of a request, which must not be larger nor take longer.
+pub(crate) async fn read(request: Request, max: usize, within: Duration) -> Result<Bytes, Problem> {
+    let too_large = || {
+        let said = format!("the body is larger than the {max} bytes that are allowed");
+        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", said)
+    };
+    let announced =
+        request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    if announced.is_some_and(|length: usize| length > max) {
+        return Err(too_large());
+    }
+    match tokio::time::timeout(within, to_bytes(request.into_body(), max)).await {
+        Ok(Ok(bytes)) => Ok(bytes),
+        Ok(Err(error)) if is_too_long(&error) => Err(too_large()),
+        Ok(Err(_)) => Err(Problem::malformed("the body did not arrive whole")),
+        Err(_) => {
+            let said = format!("the body did not arrive within {within:?}");
+            Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "too_slow", said))
         }
     }
 }

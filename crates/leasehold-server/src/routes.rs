@@ -8,7 +8,7 @@ use utoipa_axum::routes;
 
 use crate::app::App;
 use crate::openapi::Description;
-use crate::{health, metrics, openapi, request, rest};
+use crate::{health, metrics, native, openapi, request, rest};
 
 /// Names that are no pools: other things are found under them.
 pub(crate) const RESERVED: [&str; 14] = [
@@ -38,6 +38,7 @@ pub(crate) fn described() -> OpenApiRouter<App> {
         .routes(routes!(openapi::served))
         .routes(routes!(rest::pools::list))
         .routes(routes!(rest::pools::get, rest::pools::put))
+        .merge(native::routes())
         .routes(routes!(rest::resources::list, rest::resources::create))
         .routes(routes!(
             rest::resources::get,

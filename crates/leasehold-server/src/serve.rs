@@ -86,6 +86,7 @@ impl Running {
 
     /// Stops it: takes no more requests, finishes those that are under way, writes the last rows of the ledger.
     pub async fn stop(mut self) {
+        self.app.stop();
         self.handle.graceful_shutdown(Some(self.drain));
         let _ = (&mut self.serving).await;
         self.app.holders().stop().await;
@@ -94,6 +95,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
+        self.app.stop();
         self.handle.shutdown();
         self.app.holders().abandon();
     }

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 /// A reading of this machine's clock: nanoseconds since it was started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(transparent)]
 pub struct Moment(pub u64);
 

@@ -83,6 +83,8 @@ macro_rules! id {
     ($(#[$doc:meta])* $name:ident, $what:literal, $allowed:ident, $alphabet:ident) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+        #[cfg_attr(feature = "openapi", schema(value_type = String, min_length = 1, max_length = 128))]
         #[serde(try_from = "String", into = "String")]
         pub struct $name(Arc<str>);
 
@@ -221,6 +223,7 @@ fn short_label(name: &str) -> String {
 
 /// The fencing token: rises with every change of hands of a resource, never falls, never repeats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(transparent)]
 pub struct Token(pub u64);
 
@@ -251,6 +254,7 @@ pub struct TokenError {
 
 /// A resource together with a token: one tenure of one holder.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Term {
     /// The resource that is held.
     pub resource: ResourceId,
@@ -266,6 +270,7 @@ impl fmt::Display for Term {
 
 /// The counter a heartbeat raises; supplied by the member itself, only ever rising.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(transparent)]
 pub struct BeatNumber(pub u64);
 

@@ -10,7 +10,8 @@
 //! ([`election`]), and the record of it all ([`ledger`]). [`fence`] is the check at the thing being written.
 //!
 //! # Features
-//! `sqlite` (default): the embedded store. `conformance`: the suite that every store must pass.
+//! `sqlite` (default): the embedded store. `postgres`, `redis`, `etcd`: stores on servers. `http`: the store behind a
+//! Leasehold server. `openapi`: schemas of what crosses the line to it. `conformance`: the suite that every store must pass.
 //! `mistakes`: for simulations only, known mistakes that can be put back.
 
 pub mod lease;

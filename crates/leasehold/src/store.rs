@@ -54,6 +54,8 @@ mod server;
 pub mod around;
 #[cfg(feature = "etcd")]
 pub mod etcd;
+#[cfg(feature = "http")]
+pub mod http;
 pub mod memory;
 #[cfg(feature = "postgres")]
 pub mod postgres;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::{Clock, Moment};
-use crate::lease::{MemberId, Pool, ResourceId};
+use crate::lease::{MemberId, Nonce, Pool, ResourceId};
 use crate::plan::{self, Facts};
 use crate::store::{
     Changed, Cursor, Declared, Era, LeaseRecord, Listing, ListingId, Mark, MarkKind, SessionRecord, Store,
@@ -25,6 +25,8 @@ const TRIES_MAX: usize = 4;
 pub struct View {
     pool: Pool,
     era: Option<Era>,
+    /// The era of marks and declared resources, which may be kept apart from the rest.
+    registry: Option<Nonce>,
     sessions: BTreeMap<MemberId, SessionRecord>,
     leases: BTreeMap<ResourceId, LeaseRecord>,
     marks: BTreeMap<(MarkKind, String), Mark>,
@@ -69,6 +71,7 @@ impl View {
         Self {
             pool,
             era: None,
+            registry: None,
             sessions: BTreeMap::new(),
             leases: BTreeMap::new(),
             marks: BTreeMap::new(),
@@ -164,6 +167,7 @@ impl View {
     fn forget(&mut self) {
         *self = Self {
             era: self.era,
+            registry: self.registry,
             listings: std::mem::take(&mut self.listings),
             whole_at: self.whole_at,
             changed: true,
@@ -179,11 +183,14 @@ impl View {
         let sessions = store.sessions(&pool, self.cursors.sessions).await?;
         let marks = store.marks(&pool, self.cursors.marks).await?;
         let declared = store.resources(&pool, self.cursors.declared).await?;
-        let known = self.era.map(|era| era.nonce);
-        self.era = Some(sessions.era);
+        let known = self.era.replace(sessions.era).map(|era| era.nonce);
+        let registry = self.registry.replace(declared.era.nonce);
         let fresh = self.cursors.leases == Cursor::START;
-        if (known.is_some_and(|nonce| nonce != sessions.era.nonce) && !fresh)
+        let is_new = |known: Option<Nonce>, now: Nonce| !fresh && known.is_some_and(|known| known != now);
+        if is_new(known, sessions.era.nonce)
+            || is_new(registry, declared.era.nonce)
             || leases.era.nonce != sessions.era.nonce
+            || marks.era.nonce != declared.era.nonce
         {
             return Ok(false);
         }

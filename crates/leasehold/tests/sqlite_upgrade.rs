@@ -73,7 +73,7 @@ async fn a_file_of_the_first_version_is_upgraded_and_keeps_what_it_has() {
     let requires = [("gpu".to_owned(), "yes".to_owned())].into();
     let a = Declared { weight: 3, requires, version: Version(1), ..Declared::new(resource("a")) };
     let seen = store.resources(&work, Cursor::START).await.expect("the store answers").items;
-    assert_eq!(seen, [a.clone()]);
+    assert_eq!(seen, std::slice::from_ref(&a));
     let set = store.declare(&work, &described(0)).await.expect("the store answers");
     assert_eq!(set, Marked::Set(Version(1)));
     let again = open(&file.path()).await;

@@ -21,7 +21,9 @@ Exit codes:
 
 Options can also come from the environment (LEASEHOLD_STORE, LEASEHOLD_POOL,
 ...) or from a TOML file given with --config, under the option's own name.
-The command line wins, then the environment, then the file.";
+The command line wins, then the environment, then the file. The API key for a
+Leasehold server comes from LEASEHOLD_API_KEY, or from the file that
+LEASEHOLD_API_KEY_FILE names.";
 
 pub(super) const DEMO: &str = "\
 Examples:
@@ -137,7 +139,8 @@ Examples:
 PostgreSQL needs it before its first use and after an upgrade. Redis and etcd
 begin by themselves, frozen for a minute: whoever held something in an earlier
 store can say so. --fresh leaves that out. SQLite needs none of it. What is
-there is kept, and several may run it at once.";
+there is kept, and several may run it at once. A Leasehold server (https://)
+prepares its store itself.";
 
 pub(super) const DOCTOR: &str = "\
 Examples:

@@ -12,6 +12,8 @@ use crate::{refused, refused_command};
 /// Schemes, each with a path that goes with it.
 const SCHEMES: [(&str, &str); 4] =
     [("postgres", "work"), ("redis", "0"), ("etcd", "work"), ("redis+sentinel", "main")];
+/// A Leasehold server's address has no user and no path of its own.
+const PLAIN: [&str; 2] = ["http", "https"];
 /// How long anybody may be kept waiting on a busy machine.
 const BOUND: Duration = Duration::from_secs(40);
 
@@ -34,6 +36,11 @@ fn a_server_that_accepts_and_never_answers_is_given_up_in_bounded_time() {
         let port = silent.local_addr().unwrap().port();
         status_fails(&format!("{scheme}://anna:hunter2@127.0.0.1:{port}/{path}"), 69, &[&port.to_string()]);
     }
+    for scheme in PLAIN {
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = silent.local_addr().unwrap().port();
+        status_fails(&format!("{scheme}://127.0.0.1:{port}"), 69, &[&port.to_string()]);
+    }
 }
 
 #[test]
@@ -41,6 +48,10 @@ fn a_server_that_is_not_there_is_said_to_be_away() {
     for (scheme, path) in SCHEMES {
         let port = leasehold_testkit::free_port();
         status_fails(&format!("{scheme}://anna:hunter2@127.0.0.1:{port}/{path}"), 69, &[&port.to_string()]);
+    }
+    for scheme in PLAIN {
+        let port = leasehold_testkit::free_port();
+        status_fails(&format!("{scheme}://127.0.0.1:{port}"), 69, &[&port.to_string()]);
     }
 }
 
@@ -76,4 +87,24 @@ fn an_address_that_is_none_is_refused_without_being_repeated() {
         let url = format!("{scheme}://anna@h/{path}?password-file=/nowhere");
         refused(&place, &["status", "--store", &url], 2, &["the password file /nowhere cannot be read"]);
     }
+}
+
+// proves C13, S15
+#[test]
+fn a_key_to_a_server_is_neither_shown_nor_sent_in_clear() {
+    let place = Place::new();
+    let with_key = |url: &str, words: &[&str]| {
+        let mut status = leasehold();
+        status.args(["status", "--store", url]).env("LEASEHOLD_API_KEY", "hunter2");
+        refused_command(&place, &mut status, 2, words);
+        let said = ran(leasehold().args(["doctor", "--store", url]).env("LEASEHOLD_API_KEY", "hunter2"));
+        assert!(!said.err.contains("hunter2"), "{said:?}");
+    };
+    with_key("http://192.0.2.1", &["would travel to http://192.0.2.1:80 in clear", "use https://"]);
+    with_key("http://anna:hunter2@127.0.0.1", &["put the API key into LEASEHOLD_API_KEY"]);
+    refused(&place, &["status", "--store", "http://h?colour=blue"], 2, &["has no option \"colour\""]);
+    refused(&place, &["migrate", "--store", "http://h"], 2, &["prepares its store itself"]);
+    let mut status = leasehold();
+    status.args(["status", "--store", "http://127.0.0.1"]).env("LEASEHOLD_API_KEY_FILE", "/nowhere");
+    refused_command(&place, &mut status, 2, &["/nowhere, named by LEASEHOLD_API_KEY_FILE, cannot be read"]);
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use leasehold::lease::{BeatNumber, Term};
 use leasehold::ledger::{Event, Reason};
 use leasehold::store::{
-    Answer, LeaseRecord, OpenSession, Pulse, Reasserted, SessionRecord, StoreError, Wanted,
+    Answer, Claimed, LeaseRecord, OpenSession, Pulse, Reasserted, SessionRecord, StoreError, Wanted,
 };
 use leasehold::{MemberId, ResourceId, Token};
 
@@ -56,7 +56,7 @@ pub(crate) enum Renewal {
 #[derive(Debug)]
 pub(crate) enum Lost {
     /// Somebody else has it, or nobody.
-    NotHeld(Option<Standing>),
+    NotHeld(Option<Box<Standing>>),
     /// An operator revoked it.
     Revoked,
     /// It was acquired with another API key.
@@ -111,7 +111,7 @@ impl Desk {
             profile: holder.profile(weight),
         };
         let wanted = Wanted { resource: resource.clone(), floor: Token(0) };
-        match self.call(claim(&*self.store, &session, &wanted)).await? {
+        match self.call(self.store.claim(&session, &wanted)).await? {
             Answer::Done(Claimed::Granted { term, .. }) => {
                 let wall_nanos = self.clock.wall_nanos();
                 let kept = Kept { session, term, beat: BeatNumber(0), since: Some(began), wall_nanos };
@@ -176,7 +176,7 @@ impl Desk {
         let Some(standing) = self.standing(known, resource) else { return Err(Lost::NotHeld(None)) };
         let named = standing.holder.as_ref().is_some_and(|holder| holder.id.as_str() == caller.holder_id);
         if !named || caller.token.is_some_and(|token| token != standing.token) {
-            return Err(Lost::NotHeld(Some(standing)));
+            return Err(Lost::NotHeld(Some(Box::new(standing))));
         }
         let key = standing.holder.as_ref().and_then(|holder| holder.key.as_deref());
         if key.is_some() && key != caller.key {
@@ -303,38 +303,5 @@ impl Desk {
             let _ = desk.call(desk.store.collect(&session)).await;
         });
         Ok(Ok(standing))
-    }
-}
-
-#[derive(Debug)]
-enum Claimed {
-    Granted { term: Term },
-    Held { by: MemberId, token: Token },
-}
-
-async fn claim(
-    store: &dyn leasehold::store::Store,
-    session: &OpenSession,
-    wanted: &Wanted,
-) -> Result<Answer<Claimed>, StoreError> {
-    use leasehold::store::Acquired;
-    let era = match store.open(session).await? {
-        Answer::Done(era) => era,
-        Answer::Gone => return Ok(Answer::Gone),
-        Answer::Frozen(nonce) => return Ok(Answer::Frozen(nonce)),
-    };
-    let pulse = Pulse { era, number: BeatNumber(1), confirmed: BeatNumber(0) };
-    match store.acquire(&session.id, pulse, std::slice::from_ref(wanted)).await? {
-        Answer::Done(mut outcomes) => match outcomes.pop() {
-            Some(Acquired::Granted(term)) => Ok(Answer::Done(Claimed::Granted { term })),
-            Some(Acquired::Held { by, token }) => {
-                store.close(&session.id).await?;
-                store.collect(&session.id).await?;
-                Ok(Answer::Done(Claimed::Held { by, token }))
-            }
-            None => Ok(Answer::Gone),
-        },
-        Answer::Gone => Ok(Answer::Gone),
-        Answer::Frozen(nonce) => Ok(Answer::Frozen(nonce)),
     }
 }

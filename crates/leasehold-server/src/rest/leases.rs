@@ -199,7 +199,7 @@ fn lost(at: &AtResource, lost: &Lost) -> Problem {
             return Problem::new(StatusCode::FORBIDDEN, "not_your_lease", said);
         }
         Lost::NotHeld(Some(standing)) => {
-            (Some(standing), format!("{} is held by {}", at.resource, standing.holder_id))
+            (Some(standing.as_ref()), format!("{} is held by {}", at.resource, standing.holder_id))
         }
         Lost::NotHeld(None) => (None, format!("nobody holds {}", at.resource)),
         Lost::Revoked => (None, format!("the lease of {} was revoked", at.resource)),

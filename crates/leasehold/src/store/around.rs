@@ -1,4 +1,4 @@
-//! A store with something around every call: a deadline, a measure, a fault.
+//! A store with something around every call: a deadline, a measure, a fault. And two stores as one.
 //!
 //! Invariant: what is around a call never changes what it means. An answer passes through as it is; a call that is
 //! given up is *unknown*, and may still take effect.
@@ -7,6 +7,7 @@ mod bounded;
 #[cfg(feature = "conformance")]
 mod faulty;
 mod metered;
+mod split;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -26,6 +27,7 @@ pub use bounded::{Bounded, Deadline};
 #[cfg(feature = "conformance")]
 pub use faulty::{Fault, Faults, Faulty};
 pub use metered::{Measure, Metered};
+pub use split::Split;
 
 /// What is done around every call.
 pub trait Manner: std::fmt::Debug + Send + Sync + 'static {

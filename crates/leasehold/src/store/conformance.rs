@@ -53,6 +53,11 @@ pub trait Harness: Send + Sync + Sized + 'static {
     /// Puts the store back to the last snapshot, as a failover or a restored backup does.
     fn roll_back(&mut self) -> impl Future<Output = ()> + Send;
 
+    /// Whether marks and declared resources are kept apart from what is rolled back, in an era of their own.
+    fn registry_is_apart(&self) -> bool {
+        false
+    }
+
     /// Makes the store lose one session's record without a trace.
     fn lose_session(&self, session: &MemberId) -> impl Future<Output = ()> + Send;
 }

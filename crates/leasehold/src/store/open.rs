@@ -24,6 +24,8 @@ pub enum StoreUrl {
     Redis(ServerUrl),
     /// `etcd://…`, `etcds://…` with TLS: an etcd cluster.
     Etcd(ServerUrl),
+    /// `http://…`, `https://…`: a Leasehold server, which has the store.
+    Http(ServerUrl),
 }
 
 /// How a store that knows nothing begins.
@@ -49,7 +51,9 @@ pub struct Migrated {
 #[non_exhaustive]
 pub enum StoreUrlError {
     /// No store goes by that scheme.
-    #[error("unknown store {scheme:?}; use sqlite:PATH, postgres://…, redis://…, etcd://… or memory:")]
+    #[error(
+        "unknown store {scheme:?}; use sqlite:PATH, postgres://…, redis://…, etcd://…, https://… or memory:"
+    )]
     Scheme {
         /// What stood before the colon.
         scheme: String,
@@ -80,6 +84,8 @@ impl FromStr for StoreUrl {
                 Ok(Self::Redis(ServerUrl::parse(scheme, rest, 26379)?))
             }
             ("etcd" | "etcds", rest) => Ok(Self::Etcd(ServerUrl::parse(scheme, rest, 2379)?)),
+            ("http", rest) => Ok(Self::Http(ServerUrl::parse(scheme, rest, 80)?)),
+            ("https", rest) => Ok(Self::Http(ServerUrl::parse(scheme, rest, 443)?)),
             _ => Err(StoreUrlError::Scheme { scheme: scheme.chars().take(40).collect() }),
         }
     }
@@ -94,7 +100,7 @@ impl fmt::Display for StoreUrl {
                 write!(f, "sqlite://{}", path.display())
             }
             Self::Sqlite(path) => write!(f, "sqlite:{}", path.display()),
-            Self::Postgres(url) | Self::Redis(url) | Self::Etcd(url) => url.fmt(f),
+            Self::Postgres(url) | Self::Redis(url) | Self::Etcd(url) | Self::Http(url) => url.fmt(f),
         }
     }
 }
@@ -130,6 +136,10 @@ async fn plain(url: &StoreUrl) -> Result<Arc<dyn Store>, StoreError> {
         StoreUrl::Etcd(url) => Ok(Arc::new(super::etcd::EtcdStore::open(url).await?)),
         #[cfg(not(feature = "etcd"))]
         StoreUrl::Etcd(_) => Err(not_built_in("etcd", "etcd")),
+        #[cfg(feature = "http")]
+        StoreUrl::Http(url) => Ok(Arc::new(super::http::HttpStore::open(url).await?)),
+        #[cfg(not(feature = "http"))]
+        StoreUrl::Http(_) => Err(not_built_in("client of a Leasehold server", "http")),
     }
 }
 
@@ -159,10 +169,19 @@ pub async fn migrate(url: &StoreUrl, begin: Begin) -> Result<Migrated, StoreErro
         StoreUrl::Etcd(url) => super::etcd::EtcdStore::migrate(url, begin).await,
         #[cfg(not(feature = "etcd"))]
         StoreUrl::Etcd(_) => Err(not_built_in("etcd", "etcd")),
+        StoreUrl::Http(url) => Err(StoreError::misconfigured(format!(
+            "{url} is a Leasehold server, which prepares its store itself; there is nothing to prepare from here"
+        ))),
     }
 }
 
-#[cfg(not(all(feature = "sqlite", feature = "postgres", feature = "redis", feature = "etcd")))]
+#[cfg(not(all(
+    feature = "sqlite",
+    feature = "postgres",
+    feature = "redis",
+    feature = "etcd",
+    feature = "http"
+)))]
 fn not_built_in(name: &str, feature: &str) -> StoreError {
     StoreError::misconfigured(format!("this build has no {name}; enable the feature `{feature}`"))
 }

@@ -52,6 +52,7 @@ pub struct OpenSession {
 
 /// What a member publishes about itself for everybody's plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Profile {
     /// The stable name.
     pub name: MemberName,
@@ -113,6 +114,7 @@ pub struct LeaseRecord {
 
 /// Advice left with a release: who should take the resource next.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Offer {
     /// The named successor.
     pub to: MemberId,

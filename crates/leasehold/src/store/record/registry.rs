@@ -8,6 +8,7 @@ use crate::lease::{IdError, ResourceId};
 
 /// Counts the changes of one record; `Version(0)` is absent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(transparent)]
 pub struct Version(pub u64);
 
@@ -17,6 +18,7 @@ pub const SERVER_POOL: &str = "_leasehold";
 
 /// What a mark says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum MarkKind {
@@ -92,6 +94,7 @@ pub struct Mark {
 
 /// A resource that was declared in the store rather than listed by a member.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Declared {
     /// The resource.
     pub resource: ResourceId,
@@ -142,6 +145,7 @@ pub enum Marked {
 
 /// Names a listing by its content.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(transparent)]
 pub struct ListingId(pub String);
 

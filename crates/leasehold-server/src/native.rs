@@ -1,0 +1,83 @@
+//! What members need: every call of the store over HTTP, for programs that have no way to the database.
+//!
+//! A request travels like this: [`body`] reads the call within its limits, [`scope`] says whether what it touches is the
+//! caller's, the store does it, and its answer goes back as it is. Nothing is decided here. What crosses the line is
+//! `leasehold::store::http::wire`, which members use too.
+
+mod body;
+mod changes;
+mod leases;
+mod records;
+pub(crate) mod scope;
+mod sessions;
+
+use axum::Json;
+use axum::extract::State;
+use leasehold::store::http::wire::{About, Call};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::app::App;
+use crate::problem::{Answer, ProblemBody};
+
+pub(crate) use self::scope::Sessions;
+
+/// What a call is answered with, or what is wrong.
+type Answered<C> = Answer<Json<<C as Call>::Answer>>;
+
+/// What every call may be answered with instead.
+#[derive(utoipa::IntoResponses)]
+#[expect(dead_code, reason = "describes what `Problem` writes")]
+pub(crate) enum Refused {
+    /// The body cannot be read, is too large, or says something that cannot be.
+    #[response(status = "4XX")]
+    Invalid(ProblemBody),
+    /// The answer is unknown: the store does not answer, or cannot be used.
+    #[response(status = 503)]
+    Unknown(ProblemBody),
+}
+
+/// Every route with its description.
+pub(crate) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(about))
+        .routes(routes!(changes::changes))
+        .routes(routes!(sessions::open))
+        .routes(routes!(sessions::claim))
+        .routes(routes!(sessions::beat))
+        .routes(routes!(sessions::describe))
+        .routes(routes!(sessions::close))
+        .routes(routes!(sessions::end_silent))
+        .routes(routes!(sessions::collect))
+        .routes(routes!(sessions::sessions))
+        .routes(routes!(sessions::reassert))
+        .routes(routes!(sessions::thaw))
+        .routes(routes!(leases::acquire))
+        .routes(routes!(leases::release))
+        .routes(routes!(leases::revoke))
+        .routes(routes!(leases::free_revoked))
+        .routes(routes!(leases::free_orphan))
+        .routes(routes!(leases::leases))
+        .routes(routes!(leases::pools))
+        .routes(routes!(leases::checkup))
+        .routes(routes!(records::marks))
+        .routes(routes!(records::set_mark))
+        .routes(routes!(records::resources))
+        .routes(routes!(records::declare))
+        .routes(routes!(records::publish))
+        .routes(routes!(records::listing))
+        .routes(routes!(records::collect_listings))
+        .routes(routes!(records::append))
+        .routes(routes!(records::ledger))
+}
+
+/// What the store can do
+///
+/// Members ask this first, and go no further if they speak another version.
+#[utoipa::path(get, path = "/api/v1/store", tag = "store", responses(
+    (status = 200, description = "the version of this API and what the store can do", body = About),
+    Refused,
+))]
+pub(crate) async fn about(State(app): State<App>) -> Json<About> {
+    Json(About::of(app.store().capabilities()))
+}

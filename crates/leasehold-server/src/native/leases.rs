@@ -1,0 +1,136 @@
+//! Leases: taken, given back, revoked, freed.
+
+use axum::Json;
+use axum::extract::State;
+use leasehold::Pool;
+use leasehold::store::http::wire::calls::{
+    AcquireCall, CheckupCall, FreeOrphanCall, FreeRevokedCall, LeasesCall, PoolsCall, ReleaseCall, RevokeCall,
+};
+use leasehold::store::http::wire::records::{
+    Acquired, Answer, Changed, Checkup, Freed, LeaseRecord, Released, Reply, Revoked,
+};
+use leasehold::store::{Release, Wanted};
+
+use super::body::{Call as Body, within_limit};
+use super::scope::Scope;
+use super::{Answered, Refused};
+use crate::app::App;
+
+/// Takes what is free
+///
+/// Each item is atomic, the batch is not. Outcomes answer items in order.
+#[utoipa::path(post, path = "/api/v1/store/acquire", tag = "store", request_body = AcquireCall,
+    responses((status = 200, description = "done, or not: what became of it", body = Answer<Vec<Acquired>>), Refused))]
+pub(crate) async fn acquire(
+    State(app): State<App>,
+    scope: Scope,
+    Body(call): Body<AcquireCall>,
+) -> Answered<AcquireCall> {
+    scope.session(&call.session)?;
+    within_limit(&app, call.wanted.len())?;
+    let wanted: Vec<Wanted> = call.wanted.into_iter().map(Into::into).collect();
+    let answer = app.store().acquire(&call.session, call.pulse.into(), &wanted).await?;
+    Ok(Json(Answer::of(answer, |items| items.into_iter().map(Into::into).collect())))
+}
+
+/// Gives back exactly the named terms
+#[utoipa::path(post, path = "/api/v1/store/release", tag = "store", request_body = ReleaseCall,
+    responses((status = 200, description = "done, or not: what became of it", body = Answer<Vec<Released>>), Refused))]
+pub(crate) async fn release(
+    State(app): State<App>,
+    scope: Scope,
+    Body(call): Body<ReleaseCall>,
+) -> Answered<ReleaseCall> {
+    scope.session(&call.session)?;
+    within_limit(&app, call.terms.len())?;
+    let terms: Vec<Release> = call.terms.into_iter().map(Into::into).collect();
+    let answer = app.store().release(&call.session, call.pulse.into(), &terms).await?;
+    Ok(Json(Answer::of(answer, |items| items.into_iter().map(Into::into).collect())))
+}
+
+/// Marks a term as revoked
+///
+/// From then on the holder's beats do not extend it.
+#[utoipa::path(post, path = "/api/v1/store/revoke", tag = "store", request_body = RevokeCall,
+    responses((status = 200, description = "done, or not: what became of it", body = Reply<Revoked>), Refused))]
+pub(crate) async fn revoke(
+    State(app): State<App>,
+    scope: Scope,
+    Body(call): Body<RevokeCall>,
+) -> Answered<RevokeCall> {
+    let pool = scope.pool(&call.pool)?;
+    let value = app.store().revoke(&pool, &call.term).await?.into();
+    Ok(Json(Reply { value }))
+}
+
+/// Frees a revoked term
+///
+/// The caller has waited for a whole TTL of the holder since its own revocation was confirmed.
+#[utoipa::path(post, path = "/api/v1/store/free_revoked", tag = "store", request_body = FreeRevokedCall,
+    responses((status = 200, description = "done, or not: what became of it", body = Reply<Freed>), Refused))]
+pub(crate) async fn free_revoked(
+    State(app): State<App>,
+    scope: Scope,
+    Body(call): Body<FreeRevokedCall>,
+) -> Answered<FreeRevokedCall> {
+    let pool = scope.pool(&call.pool)?;
+    let value = app.store().free_revoked(&pool, &call.term, call.era.0).await?.into();
+    Ok(Json(Reply { value }))
+}
+
+/// Frees a lease whose holder's session is absent
+///
+/// The caller has heard holder and token unchanged, and the session absent, for a whole TTL.
+#[utoipa::path(post, path = "/api/v1/store/free_orphan", tag = "store", request_body = FreeOrphanCall,
+    responses((status = 200, description = "done, or not: what became of it", body = Reply<Freed>), Refused))]
+pub(crate) async fn free_orphan(
+    State(app): State<App>,
+    scope: Scope,
+    Body(call): Body<FreeOrphanCall>,
+) -> Answered<FreeOrphanCall> {
+    let pool = scope.pool(&call.pool)?;
+    let value = app.store().free_orphan(&pool, &call.holder, &call.term, call.era.0).await?.into();
+    Ok(Json(Reply { value }))
+}
+
+/// Who holds what
+///
+/// Freed leases included. With a cursor, what changed since.
+#[utoipa::path(post, path = "/api/v1/store/leases", tag = "store", request_body = LeasesCall,
+    responses((status = 200, description = "done, or not: what became of it", body = Reply<Changed<LeaseRecord>>), Refused))]
+pub(crate) async fn leases(
+    State(app): State<App>,
+    scope: Scope,
+    Body(call): Body<LeasesCall>,
+) -> Answered<LeasesCall> {
+    let pool = scope.pool(&call.pool)?;
+    let read = app.store().leases(&pool, call.since.0).await?;
+    Ok(Json(Reply { value: Changed::of(read, Into::into) }))
+}
+
+/// Every pool that the caller may see
+#[utoipa::path(post, path = "/api/v1/store/pools", tag = "store", request_body = PoolsCall,
+    responses((status = 200, description = "done, or not: what became of it", body = Reply<Vec<Pool>>), Refused))]
+pub(crate) async fn pools(
+    State(app): State<App>,
+    scope: Scope,
+    Body(call): Body<PoolsCall>,
+) -> Answered<PoolsCall> {
+    let PoolsCall {} = call;
+    let pools = app.store().pools().await?;
+    Ok(Json(Reply { value: scope.visible(pools) }))
+}
+
+/// How well the store keeps its word with its present settings
+#[utoipa::path(post, path = "/api/v1/store/checkup", tag = "store", request_body = CheckupCall,
+    responses((status = 200, description = "done, or not: what became of it", body = Reply<Checkup>), Refused))]
+pub(crate) async fn checkup(
+    State(app): State<App>,
+    scope: Scope,
+    Body(call): Body<CheckupCall>,
+) -> Answered<CheckupCall> {
+    let CheckupCall {} = call;
+    scope.whole_store()?;
+    let value = app.store().checkup().await?.into();
+    Ok(Json(Reply { value }))
+}

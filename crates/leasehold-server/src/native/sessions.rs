@@ -1,0 +1,183 @@
+//! Sessions: opened, heard, ended; and what the whole store is asked.
+
+use axum::Json;
+use axum::extract::State;
+use leasehold::Term;
+use leasehold::participant::{TTL_MAX, TTL_MIN};
+use leasehold::store::OpenSession;
+use leasehold::store::http::wire::Hex;
+use leasehold::store::http::wire::calls::{
+    BeatCall, ClaimCall, CloseCall, CollectCall, DescribeCall, EndSilentCall, OpenCall, ReassertCall,
+    SessionsCall, ThawCall,
+};
+use leasehold::store::http::wire::records::{
+    Answer, Changed, Claimed, EndSilent, Nothing, Reasserted, Reply, Session, SessionRecord, Thawed,
+};
+
+use super::body::{Call as Body, within_limit};
+use super::scope::Scope;
+use super::{Answered, Refused};
+use crate::app::App;
+use crate::problem::{self, Problem};
+
+/// The session to open or to reassert, in a pool of the caller's.
+fn session(scope: &Scope, session: Session) -> problem::Answer<OpenSession> {
+    let mut session = OpenSession::from(session);
+    if !(TTL_MIN..=TTL_MAX).contains(&session.ttl) {
+        return Err(Problem::invalid(format!(
+            "a TTL of {:?} is not between {TTL_MIN:?} and {TTL_MAX:?}",
+            session.ttl
+        )));
+    }
+    session.pool = scope.pool(&session.pool)?;
+    Ok(session)
+}
+
+/// Opens a session
+///
+/// Answers the nonce of the era it was opened in.
+#[utoipa::path(post, path = "/api/v1/store/open", tag = "store", request_body = OpenCall,
+    responses((status = 200, description = "done, or not: what became of it", body = Answer<Hex>), Refused))]
+pub(crate) async fn open(
+    State(app): State<App>,
+    scope: Scope,
+    Body(call): Body<OpenCall>,
+) -> Answered<OpenCall> {
+    let session = session(&scope, call.session)?;
+    let answer = app.store().open(&session).await?;
+    scope.learn(&session.id, &session.pool);
+    Ok(Json(Answer::of(answer, Hex)))
+}
+
+/// Opens a session and takes one resource with it
+///
+/// Or opens nothing, because somebody has it.
+#[utoipa::path(post, path = "/api/v1/store/claim", tag = "store", request_body = ClaimCall,
+    responses((status = 200, description = "done, or not: what became of it", body = Answer<Claimed>), Refused))]
+pub(crate) async fn claim(
+    State(app): State<App>,
+    scope: Scope,
+    Body(call): Body<ClaimCall>,
+) -> Answered<ClaimCall> {
+    let session = session(&scope, call.session)?;
+    let answer = app.store().claim(&session, &call.wanted.into()).await?;
+    scope.learn(&session.id, &session.pool);
+    Ok(Json(Answer::of(answer, Into::into)))
+}
+
+/// Raises a session's beat
+///
+/// Answers the terms that were revoked.
+#[utoipa::path(post, path = "/api/v1/store/beat", tag = "store", request_body = BeatCall,
+    responses((status = 200, description = "done, or not: what became of it", body = Answer<Vec<Term>>), Refused))]
+pub(crate) async fn beat(
+    State(app): State<App>,
+    scope: Scope,
+    Body(call): Body<BeatCall>,
+) -> Answered<BeatCall> {
+    scope.session(&call.session)?;
+    let answer = app.store().beat(&call.session, call.pulse.into()).await?;
+    Ok(Json(Answer::of(answer, |revoked| revoked)))
+}
+
+/// Replaces what a session publishes about itself
+#[utoipa::path(post, path = "/api/v1/store/describe", tag = "store", request_body = DescribeCall,
+    responses((status = 200, description = "done, or not: what became of it", body = Answer<Nothing>), Refused))]
+pub(crate) async fn describe(
+    State(app): State<App>,
+    scope: Scope,
+    Body(call): Body<DescribeCall>,
+) -> Answered<DescribeCall> {
+    scope.session(&call.session)?;
+    let answer = app.store().describe(&call.session, call.pulse.into(), &call.profile).await?;
+    Ok(Json(Answer::of(answer, |()| Nothing)))
+}
+
+/// Ends the caller's own session
+///
+/// With it everything that it holds is free.
+#[utoipa::path(post, path = "/api/v1/store/close", tag = "store", request_body = CloseCall,
+    responses((status = 200, description = "done, or not: what became of it", body = Reply<Nothing>), Refused))]
+pub(crate) async fn close(
+    State(app): State<App>,
+    scope: Scope,
+    Body(call): Body<CloseCall>,
+) -> Answered<CloseCall> {
+    scope.session(&call.session)?;
+    app.store().close(&call.session).await?;
+    Ok(Json(Reply { value: Nothing }))
+}
+
+/// Ends a session that fell silent
+///
+/// The caller has heard this beat, and no other, for the whole TTL of the session.
+#[utoipa::path(post, path = "/api/v1/store/end_silent", tag = "store", request_body = EndSilentCall,
+    responses((status = 200, description = "done, or not: what became of it", body = Reply<EndSilent>), Refused))]
+pub(crate) async fn end_silent(
+    State(app): State<App>,
+    scope: Scope,
+    Body(call): Body<EndSilentCall>,
+) -> Answered<EndSilentCall> {
+    scope.session(&call.session)?;
+    let value = app.store().end_silent(&call.session, call.heard, call.era.0).await?.into();
+    Ok(Json(Reply { value }))
+}
+
+/// Forgets an ended session
+#[utoipa::path(post, path = "/api/v1/store/collect", tag = "store", request_body = CollectCall,
+    responses((status = 200, description = "done, or not: what became of it", body = Reply<Nothing>), Refused))]
+pub(crate) async fn collect(
+    State(app): State<App>,
+    scope: Scope,
+    Body(call): Body<CollectCall>,
+) -> Answered<CollectCall> {
+    scope.session(&call.session)?;
+    app.store().collect(&call.session).await?;
+    Ok(Json(Reply { value: Nothing }))
+}
+
+/// Who is there
+///
+/// Ended sessions included. With a cursor, what changed since.
+#[utoipa::path(post, path = "/api/v1/store/sessions", tag = "store", request_body = SessionsCall,
+    responses((status = 200, description = "done, or not: what became of it", body = Reply<Changed<SessionRecord>>), Refused))]
+pub(crate) async fn sessions(
+    State(app): State<App>,
+    scope: Scope,
+    Body(call): Body<SessionsCall>,
+) -> Answered<SessionsCall> {
+    let pool = scope.pool(&call.pool)?;
+    let read = app.store().sessions(&pool, call.since.0).await?;
+    read.items.iter().for_each(|session| scope.learn(&session.id, &pool));
+    Ok(Json(Reply { value: Changed::of(read, Into::into) }))
+}
+
+/// Says again, after a freeze, what a session holds
+#[utoipa::path(post, path = "/api/v1/store/reassert", tag = "store", request_body = ReassertCall,
+    responses((status = 200, description = "done, or not: what became of it", body = Answer<Vec<Reasserted>>), Refused))]
+pub(crate) async fn reassert(
+    State(app): State<App>,
+    scope: Scope,
+    Body(call): Body<ReassertCall>,
+) -> Answered<ReassertCall> {
+    within_limit(&app, call.terms.len())?;
+    let session = session(&scope, call.session)?;
+    let answer = app.store().reassert(&session, call.pulse.into(), &call.terms).await?;
+    scope.learn(&session.id, &session.pool);
+    Ok(Json(Answer::of(answer, |terms| terms.into_iter().map(Into::into).collect())))
+}
+
+/// Ends a freeze
+///
+/// The caller has heard this nonce for the longest TTL that the store knows of.
+#[utoipa::path(post, path = "/api/v1/store/thaw", tag = "store", request_body = ThawCall,
+    responses((status = 200, description = "done, or not: what became of it", body = Reply<Thawed>), Refused))]
+pub(crate) async fn thaw(
+    State(app): State<App>,
+    scope: Scope,
+    Body(call): Body<ThawCall>,
+) -> Answered<ThawCall> {
+    scope.whole_store()?;
+    let value = app.store().thaw(call.nonce.0).await?.into();
+    Ok(Json(Reply { value }))
+}
