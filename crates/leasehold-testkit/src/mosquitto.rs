@@ -65,7 +65,12 @@ impl Mosquitto {
         }
         if let Some((user, password)) = &self.setup.user {
             let path = self.dir.join("passwords");
-            let made = Command::new("mosquitto_passwd").arg("-b").arg("-c").arg(&path).args([user, password]).status();
+            let made = Command::new("mosquitto_passwd")
+                .arg("-b")
+                .arg("-c")
+                .arg(&path)
+                .args([user, password])
+                .status();
             assert!(made.is_ok_and(|status| status.success()), "mosquitto_passwd cannot be run");
             self.dir.give(&path);
             lines.push(format!("password_file {}", path.display()));
@@ -103,7 +108,8 @@ impl Mosquitto {
     #[must_use]
     pub fn url(&self) -> String {
         let scheme = if self.setup.tls.is_some() { "mqtts" } else { "mqtt" };
-        let user = self.setup.user.as_ref().map_or(String::new(), |(user, password)| format!("{user}:{password}@"));
+        let user =
+            self.setup.user.as_ref().map_or(String::new(), |(user, password)| format!("{user}:{password}@"));
         format!("{scheme}://{user}127.0.0.1:{}", self.port)
     }
 
