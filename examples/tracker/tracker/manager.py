@@ -25,7 +25,7 @@ class OldManager(Exception):
 def check_leases(client: Client) -> None:
     """Whether there are leases at all, so that an old Manager is not taken for one without free scenes."""
     try:
-        client.standing(POOL, "x")
+        client.lease(POOL, "x")
     except NotFound as error:
         # Who knows leases says in one word what was not found.
         if error.error is None:

@@ -43,8 +43,8 @@ class Presence:
             self._possible = False
             self._log.warn("announce", "this Manager keeps no list of trackers; those that hold scenes are counted", error)
             return known
-        there = {each.id: int(each.labels.get("capacity", 0)) for each in listed if each.lease.holder_id}
-        self._tidy({each.id for each in listed if not each.lease.holder_id})
+        there = {each.id: int(each.labels.get("capacity", 0)) for each in listed if each.holder_id}
+        self._tidy({each.id for each in listed if not each.holder_id})
         return {self._holder: capacity, **there}
 
     def leave(self) -> None:
