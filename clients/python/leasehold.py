@@ -246,7 +246,7 @@ class Client:
 
     def lease(self, pool: str, resource: str) -> Resource:
         """Who holds a resource, and the newest token: what a fence compares with."""
-        return Resource.of(self.request("GET", _path(pool, resource, "lease")).value)
+        return Resource.of({"resource_id": resource, **self.request("GET", _path(pool, resource, "lease")).value})
 
     def acquire(self, pool: str, resource: str, *, holder: str | None = None, ttl: float = TTL, every: float | None = None,
                 budget: float | None = None, labels: Mapping[str, str] | None = None) -> Lease:

@@ -22,11 +22,12 @@ class FixedScenes:
         self._config = config
         self._log = log.of(component="assignment")
         self._works: dict[Scene, Work] = {}
+        given = config.scenes
+        self._written = from_file(given.file) if given.source == "file" else None
 
     def look(self) -> float:
         """One pass: tracks what is assigned at present. Answers in how many seconds to look again."""
-        given = self._config.scenes
-        wanted = from_file(given.file) if given.source == "file" else manager.assigned(self._client, self._config.name)
+        wanted = manager.assigned(self._client, self._config.name) if self._written is None else self._written
         for scene in self._works.keys() - set(wanted):
             self._works.pop(scene).stop("it is not assigned to this tracker any more")
         for scene in wanted:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 
-from leasehold import Client, Conflict, Forbidden, Invalid, Lease, NotFound, Unavailable
+from leasehold import Client, Forbidden, Held, Invalid, Lease, NotFound
 
 from .config import Config
 from .log import Log
@@ -37,9 +37,9 @@ class Presence:
         try:
             self._announce()
             listed = list(self._client.list(POOL))
-        except Unavailable:
-            raise
-        except (NotFound, Forbidden, Invalid, Conflict) as error:
+        except (NotFound, Forbidden, Invalid) as error:
+            if isinstance(error, NotFound) and error.error:
+                raise  # Taken for dead by somebody who tidies, in the moment before the lease; the next pass tries again.
             self._possible = False
             self._log.warn("announce", "this Manager keeps no list of trackers; those that hold scenes are counted", error)
             return known
@@ -56,10 +56,13 @@ class Presence:
     def _announce(self) -> None:
         if self._lease is not None and self._lease.held:
             return
+        if self._lease is not None:
+            self._lease.release()  # It was given up without an answer; the Manager may see it otherwise.
         lease = self._config.lease
         labels = {"name": self._config.name, "capacity": str(lease.capacity)}
         self._client.put(POOL, self._holder, labels=labels)
-        self._lease = self._client.acquire(POOL, self._holder, holder=self._holder, ttl=lease.ttl, every=lease.renew)
+        with contextlib.suppress(Held):  # By ourselves, if an answer got lost: that runs out, and then there is a new one.
+            self._lease = self._client.acquire(POOL, self._holder, holder=self._holder, ttl=lease.ttl, every=lease.renew)
 
     def _tidy(self, unheld: set[str]) -> None:
         """Removes those that died: whoever is seen twice without a lease does not come back under this id."""
