@@ -88,8 +88,12 @@ class Together(unittest.TestCase):
         wait_for(f"scenes are held {counts}", lambda: sorted(self.held_by().values()) == sorted(counts))
         tokens = {each.id: each.token for each in self.client.list("scenes", leased=True)}
         before = dict(self.judge.counts)
-        more = lambda scene: self.judge.counts[scene, tokens[scene]] > before.get((scene, tokens[scene]), 0)  # noqa: E731
-        wait_for("every scene is published", lambda: all(more(scene) for scene in SCENES))
+
+        def goes_on(scene: str) -> bool:
+            term = (scene, tokens[scene])
+            return self.judge.counts[term] > before.get(term, 0)
+
+        wait_for("every scene is published", lambda: all(map(goes_on, SCENES)))
 
     def test_scenes_move_when_trackers_come_die_and_go(self) -> None:  # proves R030, R033-R036, C06, C10
         one, two = self.start("one", "two")
