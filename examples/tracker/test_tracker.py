@@ -151,10 +151,10 @@ class Managers(Quiet):
         for answer in (links, results):
             self.assertEqual([manager.scene_id(each) for each in manager.scenes(self.stub(answer))], ["a", "b"])
 
-    def test_a_manager_without_a_list_of_trackers_counts_holders(self) -> None:  # proves C10
+    def test_with_a_manager_that_knows_no_sessions_holders_are_counted(self) -> None:  # proves C10
         def answer(request: BaseHTTPRequestHandler, _: bytes) -> Stub.Reply:
             path = request.path.removeprefix("/api/v1/")
-            if path.startswith("trackers"):
+            if path.startswith("store/"):
                 return 404, {}, {"detail": "Not found."}
             if path == "scenes?leased=true":
                 return 200, {}, [{"scene_id": f"s{n}", "holder_id": "other", "expires_at": "2001-01-01T00:00:00"} for n in (1, 2)]
