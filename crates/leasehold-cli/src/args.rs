@@ -416,12 +416,25 @@ pub(crate) struct ServeArgs {
     /// Where everything is kept: sqlite:PATH or postgres://USER@HOST/DB [default: a file in your data directory]
     #[arg(long, env = "LEASEHOLD_DATABASE", hide_env_values = true, value_name = "URL")]
     pub(crate) database: Option<StoreUrl>,
+    /// Keep the leases here instead: redis://HOST or etcd://HOST,HOST; resources, keys and the ledger stay in
+    /// the database
+    #[arg(long, env = "LEASEHOLD_STORE", hide_env_values = true, value_name = "URL")]
+    pub(crate) store: Option<StoreUrl>,
     /// Nobody has ever held anything here: a new PostgreSQL, Redis or etcd grants at once instead of after a minute
     #[arg(long)]
     pub(crate) fresh: bool,
     /// The name of this replica in the ledger [default: the host's name]
     #[arg(long, env = "LEASEHOLD_NAME", value_name = "NAME")]
     pub(crate) name: Option<MemberName>,
+    /// Send what happens to a broker or a receiver: amqp(s)://, mqtt(s):// or https://; give it for each
+    #[arg(long, env = "LEASEHOLD_EVENTS", hide_env_values = true, value_delimiter = ' ', value_name = "URL")]
+    pub(crate) events: Vec<String>,
+    /// Events may be posted to addresses that begin like this one; to no others
+    #[arg(long, env = "LEASEHOLD_WEBHOOK_ALLOW", value_delimiter = ' ', value_name = "URL")]
+    pub(crate) webhook_allow: Vec<String>,
+    /// Events may be posted to this host even if its address is a private one
+    #[arg(long, env = "LEASEHOLD_WEBHOOK_PRIVATE_HOST", value_delimiter = ' ', value_name = "HOST")]
+    pub(crate) webhook_private_host: Vec<String>,
     /// A TOML file with options
     #[arg(long, env = "LEASEHOLD_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,

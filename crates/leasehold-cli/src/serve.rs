@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use leasehold::store::around::Split;
 use leasehold::store::{self, Begin, Store, StoreUrl};
+use leasehold_server::events::settings::{EventsError, EventsSettings, SinkSettings, WebhookRules};
 use leasehold_server::{Settings, StartError};
 
 use crate::args::ServeArgs;
@@ -18,22 +20,42 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
         Some(url @ (StoreUrl::Memory | StoreUrl::Sqlite(_) | StoreUrl::Postgres(_))) => url,
         Some(other) => {
             return Err(Failure::usage(format!(
-                "{other} cannot be the database; use sqlite:PATH or postgres://…"
+                "{other} cannot be the database; use sqlite:PATH or postgres://…, and give this one as --store"
             )));
         }
         None => StoreUrl::Sqlite(default_file()?),
     };
-    let store = opened(&database, begin).await?;
+    let mut store = opened(&database, begin).await?;
+    if let Some(leases) = &args.store {
+        store = Arc::new(Split::new(opened(leases, begin).await?, store));
+    }
     let mut settings = Settings::at(args.listen);
     if let Some(name) = args.name {
         settings.name = name;
     }
+    settings.events = events(args.events, args.webhook_allow, args.webhook_private_host)?;
     let running = leasehold_server::start(settings, store).await?;
-    tracing::info!("serving {database} at http://{}", running.address());
+    let leases = args.store.as_ref().map(|url| format!(", leases in {url}")).unwrap_or_default();
+    tracing::info!("serving {database}{leases} at http://{}", running.address());
     told_to_stop().await?;
     tracing::info!("told to stop: requests that are under way are finished");
     running.stop().await;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Where events go. A password may be in the environment or a file, and not where everybody on the machine sees it.
+fn events(
+    urls: Vec<String>,
+    allow: Vec<String>,
+    private_hosts: Vec<String>,
+) -> Result<EventsSettings, EventsError> {
+    let seen: Vec<String> = std::env::args().collect();
+    let sink = |url: &String| {
+        let is_seen = seen.iter().any(|arg| arg.contains(url));
+        if is_seen { SinkSettings::parse_argument(url) } else { SinkSettings::parse(url) }
+    };
+    let sinks = urls.iter().map(sink).collect::<Result<_, _>>()?;
+    Ok(EventsSettings { sinks, webhooks: WebhookRules { allow, private_hosts } })
 }
 
 /// Opens a store, and creates or upgrades what it needs.
@@ -85,8 +107,15 @@ impl From<StartError> for Failure {
     fn from(error: StartError) -> Self {
         let code = match error {
             StartError::Store(_) => code::UNAVAILABLE,
+            StartError::Events(_) => code::USAGE,
             _ => code::SYSTEM,
         };
         Self::new(code, error.to_string())
+    }
+}
+
+impl From<EventsError> for Failure {
+    fn from(error: EventsError) -> Self {
+        Self::usage(error.to_string())
     }
 }

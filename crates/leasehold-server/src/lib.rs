@@ -6,9 +6,11 @@
 //!
 //! Read it in the order in which a request travels: [`routes`], [`rest`] (resources and leases as documents of HTTP),
 //! [`holders`] (what becomes of them in the store), [`native`] (the store for members), [`problem`] (what is said when something is wrong).
+//! What happened leaves by [`events`].
 
 mod access;
 mod app;
+pub mod events;
 mod health;
 mod holders;
 mod ledger;

@@ -7,6 +7,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::app::App;
+use crate::events::stream as events;
 use crate::openapi::Description;
 use crate::{health, metrics, native, openapi, request, rest};
 
@@ -36,6 +37,7 @@ pub(crate) fn described() -> OpenApiRouter<App> {
         .routes(routes!(health::report))
         .routes(routes!(metrics::metrics))
         .routes(routes!(openapi::served))
+        .routes(routes!(events::follow))
         .routes(routes!(rest::pools::list))
         .routes(routes!(rest::pools::get, rest::pools::put))
         .merge(native::routes())

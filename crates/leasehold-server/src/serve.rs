@@ -1,7 +1,8 @@
 //! The server's life: from an address to the last answer.
 //!
 //! Invariant: what was answered is in the store. When it stops, requests that are under way are finished, streams are ended,
-//! and the last rows of the ledger are written.
+//! the last rows of the ledger are written, and another replica goes on
+//! relaying events.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -17,6 +18,8 @@ use tokio::task::JoinHandle;
 use tower_http::normalize_path::NormalizePath;
 
 use crate::app::App;
+use crate::events::Relays;
+use crate::events::settings::EventsError;
 use crate::holders::Holders;
 use crate::metrics::Metrics;
 use crate::routes;
@@ -37,6 +40,9 @@ pub enum StartError {
     /// The store cannot be used.
     #[error("the store cannot be used: {0}")]
     Store(#[from] StoreError),
+    /// Events cannot be relayed as it is configured.
+    #[error(transparent)]
+    Events(#[from] EventsError),
 }
 
 /// A control plane at work. Dropping it ends it without waiting for anybody.
@@ -46,13 +52,14 @@ pub struct Running {
     handle: Handle<SocketAddr>,
     serving: JoinHandle<io::Result<()>>,
     app: App,
+    relays: Option<Relays>,
     drain: Duration,
 }
 
 /// Starts a control plane on a store.
 ///
 /// # Errors
-/// The address or the store cannot be used.
+/// The address, the store or what is configured for events cannot be used.
 pub async fn start(settings: Settings, store: Arc<dyn Store>) -> Result<Running, StartError> {
     let address = settings.listen;
     let unusable = |source| StartError::Address { address, source };
@@ -61,6 +68,7 @@ pub async fn start(settings: Settings, store: Arc<dyn Store>) -> Result<Running,
     let address = listener.local_addr().map_err(unusable)?;
     let (limits, metrics) = (settings.limits, Metrics::start());
     let holders = Holders::start(Arc::clone(&store), settings.name.clone(), limits).await?;
+    let relays = Some(Relays::start(Arc::clone(&store), &settings.events).await?);
     let app = App::new(settings, store, holders, metrics);
     let handle = Handle::new();
     let mut server = axum_server::from_tcp(listener).map_err(unusable)?.handle(handle.clone());
@@ -74,7 +82,7 @@ pub async fn start(settings: Settings, store: Arc<dyn Store>) -> Result<Running,
     let service = NormalizePath::trim_trailing_slash(routes::router(app.clone()));
     let service = ServiceExt::<Request>::into_make_service_with_connect_info::<SocketAddr>(service);
     let serving = tokio::spawn(server.serve(service));
-    Ok(Running { address, handle, serving, app, drain: limits.drain })
+    Ok(Running { address, handle, serving, app, relays, drain: limits.drain })
 }
 
 impl Running {
@@ -90,6 +98,9 @@ impl Running {
         self.handle.graceful_shutdown(Some(self.drain));
         let _ = (&mut self.serving).await;
         self.app.holders().stop().await;
+        if let Some(relays) = self.relays.take() {
+            relays.stop().await;
+        }
     }
 }
 

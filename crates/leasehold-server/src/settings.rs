@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use crate::events::settings::EventsSettings;
+
 /// How a control plane is set up.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -12,13 +14,20 @@ pub struct Settings {
     pub name: leasehold::MemberName,
     /// What nothing may exceed.
     pub limits: Limits,
+    /// Where events go.
+    pub events: EventsSettings,
 }
 
 impl Settings {
     /// The defaults, listening at that address.
     #[must_use]
     pub fn at(listen: SocketAddr) -> Self {
-        Self { listen, name: leasehold::MemberName::of_host(), limits: Limits::default() }
+        Self {
+            listen,
+            name: leasehold::MemberName::of_host(),
+            limits: Limits::default(),
+            events: EventsSettings::default(),
+        }
     }
 }
 

@@ -123,6 +123,9 @@ pub(super) const SERVE: &str = "\
 Examples:
   leasehold serve
   leasehold serve --database postgres://leases@db.example.org/work
+  leasehold serve --events amqp://broker.example.org \\
+      --events mqtts://mqtt.example.org
+  leasehold serve --database sqlite:work.db --store etcd://a,b,c
 
   curl -X PUT http://127.0.0.1:7400/api/v1/scenes/scene-01
   curl -X POST http://127.0.0.1:7400/api/v1/scenes/scene-01/lease \\

@@ -103,6 +103,11 @@ impl Desk {
         holder: Holder,
         weight: u32,
     ) -> Result<Claim, StoreError> {
+        // What was held a moment ago most likely still is: to look costs less than to ask in vain.
+        let was_held = self.standing(&*self.lately().await?, resource).is_some();
+        if was_held && let Some(standing) = self.standing(&*self.fresh().await?, resource) {
+            return Ok(refused(standing, &holder));
+        }
         let began = self.clock.now();
         let session = OpenSession {
             pool: self.pool.clone(),
@@ -114,27 +119,12 @@ impl Desk {
         match self.call(self.store.claim(&session, &wanted)).await? {
             Answer::Done(Claimed::Granted { term, .. }) => {
                 let wall_nanos = self.clock.wall_nanos();
-                let kept = Kept { session, term, beat: BeatNumber(0), since: Some(began), wall_nanos };
+                let kept = Kept { session, term, beat: BeatNumber(1), since: Some(began), wall_nanos };
                 Ok(Claim::Granted(self.granted(kept, holder)))
             }
-            Answer::Done(Claimed::Held { by, token }) => {
-                let known = self.fresh().await?;
-                let standing = self.standing(&known, resource);
-                let same = |standing: &Standing| {
-                    let before = standing.holder.as_ref();
-                    standing.session == by
-                        && standing.token == token
-                        && holder.idempotency.is_some()
-                        && before.is_some_and(|before| {
-                            before.id == holder.id
-                                && before.idempotency == holder.idempotency
-                                && before.key == holder.key
-                        })
-                };
-                match standing {
-                    Some(standing) if same(&standing) => Ok(Claim::Granted(standing)),
-                    standing => Ok(Claim::Held(standing)),
-                }
+            Answer::Done(Claimed::Held { .. }) => {
+                let standing = self.standing(&*self.fresh().await?, resource);
+                Ok(standing.map_or(Claim::Held(None), |standing| refused(standing, &holder)))
             }
             Answer::Frozen(_) => Ok(Claim::Frozen),
             Answer::Gone => {
@@ -304,4 +294,15 @@ impl Desk {
         });
         Ok(Ok(standing))
     }
+}
+
+/// What is answered to a holder that wants what is held: the lease itself if it is this very request's.
+fn refused(standing: Standing, holder: &Holder) -> Claim {
+    let same = |before: &Holder| {
+        before.id == holder.id && before.idempotency == holder.idempotency && before.key == holder.key
+    };
+    if holder.idempotency.is_some() && standing.holder.as_ref().is_some_and(same) {
+        return Claim::Granted(standing);
+    }
+    Claim::Held(Some(standing))
 }
