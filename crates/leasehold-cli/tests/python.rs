@@ -15,7 +15,8 @@ fn root() -> PathBuf {
 /// A Python that has an MQTT client: Debian's package serves Debian's own Python only, which may not be the first one.
 fn python() -> &'static str {
     let has_client = |python: &&str| {
-        let import = Command::new(python).args(["-c", "import paho.mqtt.client"]).stderr(Stdio::null()).status();
+        let import =
+            Command::new(python).args(["-c", "import paho.mqtt.client"]).stderr(Stdio::null()).status();
         import.is_ok_and(|status| status.success())
     };
     let found = ["python3", "/usr/bin/python3"].into_iter().find(has_client);
@@ -108,38 +109,66 @@ fn the_commands_of_document_000_work_as_printed() {
     server.end(Signal::SIGTERM);
 }
 
-/// The shell commands of a document.
-fn commands(document: &str) -> String {
+/// The shell commands in one section of a document.
+fn commands(document: &str, section: &str) -> String {
     let text = std::fs::read_to_string(root().join(document)).expect("the document");
-    text.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next()).collect()
+    let (_, rest) = text.split_once(&format!("## {section}\n")).expect("the section");
+    let section = rest.split("\n## ").next().unwrap_or_default();
+    section.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next()).collect()
 }
 
-#[test]
-fn the_tracker_is_started_as_its_document_says() {
+/// Runs a script in the project's directory, with the programs of this build; answers what was printed.
+fn run(script: &str, env: &[(&str, String)]) -> String {
     let dir = Dir::new();
-    let found = Command::new("sh").args(["-c", &format!("command -v {}", python())]).output().expect("a shell");
+    let found =
+        Command::new("sh").args(["-c", &format!("command -v {}", python())]).output().expect("a shell");
     let bin = dir.sub("bin");
     std::os::unix::fs::symlink(said(&found).trim(), bin.join("python3")).expect("our own directory");
     std::os::unix::fs::symlink(PROGRAM, bin.join("leasehold")).expect("our own directory");
     let path = std::env::var("PATH").unwrap_or_default();
-    // The usual ports may be in use here.
-    let (manager, broker, health) = (free_port(), free_port(), free_port());
-    let script = commands("examples/tracker/README.md")
-        .replace("7400", &manager.to_string())
-        .replace("1883", &broker.to_string())
-        .replace("scenes.db", &dir.join("scenes.db").display().to_string());
     // What runs in the background ends with the script, or when it takes too long.
-    let script = format!("trap 'kill $(jobs -p)' EXIT\n{script}");
+    let script = format!("trap 'kill $(jobs -p)' EXIT\n{script}")
+        .replace("sqlite:", &format!("sqlite:{}/", dir.path().display()));
     let mut command = Command::new("timeout");
     command.args(["50", "bash", "-e", "-c", &script]).current_dir(root());
-    command.env("PATH", format!("{}:{path}:/usr/sbin", bin.display()));
-    command.env("TRACKER_MANAGER_URL", format!("http://127.0.0.1:{manager}"));
-    command.env("TRACKER_MQTT_PORT", broker.to_string()).env("TRACKER_HEALTH_PORT", health.to_string());
-    command.env("PYTHONDONTWRITEBYTECODE", "1");
+    command.env("PATH", format!("{}:{path}:/usr/sbin", bin.display())).env("PYTHONDONTWRITEBYTECODE", "1");
+    command.envs(env.iter().map(|(name, value)| (name, value)));
     let mut shell = Process::start(&mut command, &dir.join("log"));
     wait_for("all commands have run", || shell.ended());
-    let log = shell.log();
+    shell.log()
+}
+
+#[test]
+fn the_tracker_is_started_as_its_document_says() {
+    // The usual ports may be in use here.
+    let (manager, broker, health) = (free_port(), free_port(), free_port());
+    let script = commands("examples/tracker/README.md", "Run it")
+        .replace("7400", &manager.to_string())
+        .replace("1883", &broker.to_string());
+    let env = [
+        ("TRACKER_MANAGER_URL", format!("http://127.0.0.1:{manager}")),
+        ("TRACKER_MQTT_PORT", broker.to_string()),
+        ("TRACKER_HEALTH_PORT", health.to_string()),
+    ];
+    let log = run(&script, &env);
     assert!(log.contains(r#""status": "ready""#), "{log}");
     assert!(log.contains(r#""_version": 1"#), "{log}");
     assert!(log.contains(r#""operation": "takeover""#), "{log}");
+}
+
+#[test]
+fn the_first_page_is_right_about_curl_and_python() {
+    let text = std::fs::read_to_string(root().join("README.md")).expect("the first page");
+    let (_, rest) = text.split_once("## Any language\n").expect("the section");
+    let program =
+        rest.split("```python\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a program");
+    // It would go on forever.
+    let program = format!("{}        break\nprint('lost:', lease.lost.is_set())\n", program);
+    let ready = "until curl -sf http://127.0.0.1:7400/readyz; do sleep 1; done";
+    let script = commands("README.md", "Any language").replacen('&', &format!("&\n{ready}"), 1);
+    let script = format!("{script}\npython3 - <<'EOF'\n{program}EOF\n");
+    let path = root().join("clients/python").display().to_string();
+    let log = run(&script.replace("7400", &free_port().to_string()), &[("PYTHONPATH", path)]);
+    assert_eq!(log.matches(r#""version":1"#).count(), 3, "{log}");
+    assert!(log.contains("working on report under token 2\nlost: True"), "{log}");
 }
