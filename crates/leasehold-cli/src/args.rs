@@ -1,9 +1,10 @@
 //! The command line. Options can also come from the environment or from `--config FILE`.
 
 mod help;
+mod keys;
+mod serve;
 mod value;
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -16,6 +17,8 @@ use leasehold::{MemberName, Pool, ResourceId};
 #[cfg(target_os = "linux")]
 use leasehold_manager::Restart;
 
+pub(crate) use self::keys::{KeysArgs, KeysCommand};
+pub(crate) use self::serve::{ClientAuth, ServeArgs};
 use self::value::{duration, grade, label};
 use crate::health::HealthArgs;
 
@@ -43,6 +46,9 @@ pub(crate) enum Command {
     /// Give out leases over HTTP, to any language
     #[command(after_help = help::SERVE)]
     Serve(Box<ServeArgs>),
+    /// Make, list, rotate and revoke the API keys of the control plane
+    #[command(after_help = help::KEYS)]
+    Keys(KeysArgs),
     /// Ask, from a child of `run` or `elect`, whether its lease still stands
     #[command(after_help = help::CHECK)]
     Check(CheckArgs),
@@ -406,40 +412,6 @@ pub(crate) struct VerifyArgs {
     /// together
     #[arg(value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ServeArgs {
-    /// Where to listen
-    #[arg(long, env = "LEASEHOLD_LISTEN", default_value = "127.0.0.1:7400", value_name = "ADDR")]
-    pub(crate) listen: SocketAddr,
-    /// Where everything is kept: sqlite:PATH or postgres://USER@HOST/DB [default: a file in your data directory]
-    #[arg(long, env = "LEASEHOLD_DATABASE", hide_env_values = true, value_name = "URL")]
-    pub(crate) database: Option<StoreUrl>,
-    /// Keep the leases here instead: redis://HOST or etcd://HOST,HOST; resources, keys and the ledger stay in
-    /// the database
-    #[arg(long, env = "LEASEHOLD_STORE", hide_env_values = true, value_name = "URL")]
-    pub(crate) store: Option<StoreUrl>,
-    /// Nobody has ever held anything here: a new PostgreSQL, Redis or etcd grants at once instead of after a minute
-    #[arg(long)]
-    pub(crate) fresh: bool,
-    /// The name of this replica in the ledger [default: the host's name]
-    #[arg(long, env = "LEASEHOLD_NAME", value_name = "NAME")]
-    pub(crate) name: Option<MemberName>,
-    /// Send what happens to a broker or a receiver: amqp(s)://, mqtt(s):// or https://; give it for each
-    #[arg(long, env = "LEASEHOLD_EVENTS", hide_env_values = true, value_delimiter = ' ', value_name = "URL")]
-    pub(crate) events: Vec<String>,
-    /// Events may be posted to addresses that begin like this one; to no others
-    #[arg(long, env = "LEASEHOLD_WEBHOOK_ALLOW", value_delimiter = ' ', value_name = "URL")]
-    pub(crate) webhook_allow: Vec<String>,
-    /// Events may be posted to this host even if its address is a private one
-    #[arg(long, env = "LEASEHOLD_WEBHOOK_PRIVATE_HOST", value_delimiter = ' ', value_name = "HOST")]
-    pub(crate) webhook_private_host: Vec<String>,
-    /// A TOML file with options
-    #[arg(long, env = "LEASEHOLD_CONFIG", value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) log: LogArgs,
 }
 
 #[derive(Debug, Args)]

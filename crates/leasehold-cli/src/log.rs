@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{EnvFilter, reload};
 
 use crate::args::{LogArgs, LogFormat};
 use crate::failure::Failure;
@@ -26,7 +26,13 @@ enum Message {
 
 /// Where lines go. Dropping the one that [`start`] gave waits for them to be written, for a while.
 #[must_use]
-pub(crate) struct Log(Lines);
+pub(crate) struct Log {
+    lines: Lines,
+    set: Set,
+}
+
+/// Changes what is logged.
+type Set = Box<dyn Fn(EnvFilter) -> Result<(), reload::Error> + Send + Sync>;
 
 #[derive(Clone)]
 struct Lines {
@@ -35,17 +41,36 @@ struct Lines {
 }
 
 pub(crate) fn start(args: &LogArgs) -> Result<Log, Failure> {
-    let filter = EnvFilter::try_new(&args.log)
-        .map_err(|error| Failure::usage(format!("--log {:?} is no filter: {error}", args.log)))?;
+    let filter = filter(args)?;
     let lines = Lines::start().map_err(|error| Failure::system("logs cannot be written", &error))?;
     let writer = lines.clone();
     let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(move || writer.clone());
-    let started = match args.log_format {
-        LogFormat::Text => logs.with_target(false).with_ansi(io::stderr().is_terminal()).try_init(),
-        LogFormat::Json => logs.json().flatten_event(true).with_current_span(false).try_init(),
+    let (set, started): (Set, _) = match args.log_format {
+        LogFormat::Text => {
+            let logs = logs.with_target(false).with_ansi(io::stderr().is_terminal()).with_filter_reloading();
+            let handle = logs.reload_handle();
+            (Box::new(move |filter| handle.reload(filter)), logs.try_init())
+        }
+        LogFormat::Json => {
+            let logs = logs.json().flatten_event(true).with_current_span(false).with_filter_reloading();
+            let handle = logs.reload_handle();
+            (Box::new(move |filter| handle.reload(filter)), logs.try_init())
+        }
     };
     started.map_err(|error| Failure::usage(format!("logs cannot be written: {error}")))?;
-    Ok(Log(lines))
+    Ok(Log { lines, set })
+}
+
+fn filter(args: &LogArgs) -> Result<EnvFilter, Failure> {
+    EnvFilter::try_new(&args.log)
+        .map_err(|error| Failure::usage(format!("--log {:?} is no filter: {error}", args.log)))
+}
+
+impl Log {
+    /// Logs what these options say from now on.
+    pub(crate) fn set(&self, args: &LogArgs) -> Result<(), Failure> {
+        (self.set)(filter(args)?).map_err(|error| Failure::system("the log's filter stays as it is", &error))
+    }
 }
 
 impl Lines {
@@ -94,7 +119,7 @@ impl Write for Lines {
 impl Drop for Log {
     fn drop(&mut self) {
         let (done, finished) = sync_channel(1);
-        if self.0.queue.try_send(Message::Finish(done)).is_ok() {
+        if self.lines.queue.try_send(Message::Finish(done)).is_ok() {
             let _ = finished.recv_timeout(FINISH_MAX);
         }
     }

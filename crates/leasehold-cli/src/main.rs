@@ -19,6 +19,7 @@ mod elect;
 mod failure;
 mod health;
 mod inspect;
+mod keys;
 mod log;
 mod manual;
 mod migrate;
@@ -47,28 +48,40 @@ fn main() -> ExitCode {
     if let Some(code) = leasehold_manager::hidden_command(std::env::args_os()) {
         return code;
     }
-    let args: Vec<OsString> = std::env::args_os().collect();
-    let name = usage::subcommand(&args, &Cli::command());
-    let command = match config::apply(&args, name, Cli::command()) {
-        Ok(command) => command,
-        Err(failure) => return failure.report(),
-    };
-    let matches = command.try_get_matches_from(&args);
-    let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
-        Ok(cli) => cli,
-        Err(error)
-            if error.use_stderr() && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand =>
-        {
-            return usage::failure(&error, name).report();
-        }
-        Err(asked) => {
+    let cli = match asked_for() {
+        Ok(Asked::Command(cli)) => cli,
+        Ok(Asked::Help(asked)) => {
             let _ = asked.print();
             return ExitCode::from(u8::try_from(asked.exit_code()).unwrap_or(failure::code::USAGE));
         }
+        Err(failure) => return failure.report(),
     };
     match dispatch(cli.command) {
         Ok(code) => code,
         Err(failure) => failure.report(),
+    }
+}
+
+/// What the command line asks for.
+enum Asked {
+    Command(Box<Cli>),
+    Help(clap::Error),
+}
+
+/// Reads the command line, the environment and the file of options, as they are now.
+fn asked_for() -> Result<Asked, Failure> {
+    let args: Vec<OsString> = std::env::args_os().collect();
+    let name = usage::subcommand(&args, &Cli::command());
+    let command = config::apply(&args, name, Cli::command())?;
+    let matches = command.try_get_matches_from(&args);
+    match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
+        Ok(cli) => Ok(Asked::Command(Box::new(cli))),
+        Err(error)
+            if error.use_stderr() && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand =>
+        {
+            Err(usage::failure(&error, name))
+        }
+        Err(asked) => Ok(Asked::Help(asked)),
     }
 }
 
@@ -94,6 +107,7 @@ fn dispatch(command: Command) -> Result<ExitCode, Failure> {
             "this command is Linux only: children are run nowhere else",
         )),
         Command::Serve(args) => runtime()?.block_on(serve::serve(*args)),
+        Command::Keys(args) => runtime()?.block_on(keys::keys(args)),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man { directory } => manual::pages(&directory),
         Command::Status(args) => runtime()?.block_on(inspect::status(args)),

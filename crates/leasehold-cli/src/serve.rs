@@ -7,37 +7,35 @@ use std::sync::Arc;
 use leasehold::store::around::Split;
 use leasehold::store::{self, Begin, Store, StoreUrl};
 use leasehold_server::events::settings::{EventsError, EventsSettings, SinkSettings, WebhookRules};
-use leasehold_server::{Settings, StartError};
+use leasehold_server::{ClientCertificates, Limits, Running, Settings, StartError, TlsSettings};
 
-use crate::args::ServeArgs;
+use crate::args::{ClientAuth, ServeArgs};
 use crate::failure::{Failure, code};
-use crate::log;
+use crate::log::{self, Log};
 
 pub(crate) async fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
-    let _log = log::start(&args.log)?;
+    let log = log::start(&args.log)?;
+    let told = Told::receive()?;
     let begin = if args.fresh { Begin::Live } else { Begin::Frozen };
-    let database = match args.database {
-        Some(url @ (StoreUrl::Memory | StoreUrl::Sqlite(_) | StoreUrl::Postgres(_))) => url,
-        Some(other) => {
-            return Err(Failure::usage(format!(
-                "{other} cannot be the database; use sqlite:PATH or postgres://…, and give this one as --store"
-            )));
-        }
-        None => StoreUrl::Sqlite(default_file()?),
-    };
+    let database = database(args.database.clone())?;
     let mut store = opened(&database, begin).await?;
     if let Some(leases) = &args.store {
         store = Arc::new(Split::new(opened(leases, begin).await?, store));
     }
     let mut settings = Settings::at(args.listen);
-    if let Some(name) = args.name {
-        settings.name = name;
+    if let Some(name) = &args.name {
+        settings.name = name.clone();
     }
-    settings.events = events(args.events, args.webhook_allow, args.webhook_private_host)?;
-    let running = leasehold_server::start(settings, store).await?;
+    settings.events =
+        events(args.events.clone(), args.webhook_allow.clone(), args.webhook_private_host.clone())?;
+    settings.limits = limits(&args);
+    settings.tls = tls(&args);
+    let scheme = if settings.tls.is_some() { "https" } else { "http" };
+    let running =
+        leasehold_server::start(settings, store).await.map_err(|error| refused(error, &database))?;
     let leases = args.store.as_ref().map(|url| format!(", leases in {url}")).unwrap_or_default();
-    tracing::info!("serving {database}{leases} at http://{}", running.address());
-    told_to_stop().await?;
+    tracing::info!("serving {database}{leases} at {scheme}://{}", running.address());
+    told.until_stop(&running, &log).await?;
     tracing::info!("told to stop: requests that are under way are finished");
     running.stop().await;
     Ok(ExitCode::SUCCESS)
@@ -58,8 +56,89 @@ fn events(
     Ok(EventsSettings { sinks, webhooks: WebhookRules { allow, private_hosts } })
 }
 
+/// Where everything is kept.
+pub(crate) fn database(given: Option<StoreUrl>) -> Result<StoreUrl, Failure> {
+    match given {
+        Some(url @ (StoreUrl::Memory | StoreUrl::Sqlite(_) | StoreUrl::Postgres(_))) => Ok(url),
+        Some(other) => Err(Failure::usage(format!(
+            "{other} cannot be the database; use sqlite:PATH or postgres://…, and give this one to serve as --store"
+        ))),
+        None => Ok(StoreUrl::Sqlite(default_file()?)),
+    }
+}
+
+fn limits(args: &ServeArgs) -> Limits {
+    let (given, defaults) = (&args.limits, Limits::default());
+    let size = |given: Option<u64>, otherwise: usize| {
+        given.map_or(otherwise, |given| usize::try_from(given).unwrap_or(usize::MAX))
+    };
+    let rate = given.rate.unwrap_or(defaults.rate);
+    let streams = size(given.max_streams, defaults.streams);
+    Limits {
+        body: size(given.max_body, defaults.body),
+        document: size(given.max_document, defaults.document),
+        streams,
+        streams_per_key: streams.div_ceil(4),
+        connections: size(given.max_connections, defaults.connections),
+        rate,
+        burst: given.burst.unwrap_or(rate.saturating_mul(2)),
+        ..defaults
+    }
+}
+
+fn tls(args: &ServeArgs) -> Option<TlsSettings> {
+    let given = &args.tls;
+    let (cert, key) = (given.tls_cert.clone()?, given.tls_key.clone()?);
+    let optional = given.tls_client_auth == ClientAuth::Optional;
+    let clients = given.tls_client_ca.clone().map(|ca| ClientCertificates { ca, optional });
+    Some(TlsSettings { cert, key, clients })
+}
+
+/// Why the control plane does not start, and which commands help.
+fn refused(error: StartError, database: &StoreUrl) -> Failure {
+    let mut said = error.to_string();
+    let code = match error {
+        StartError::Store(_) => code::UNAVAILABLE,
+        StartError::Tls(_) | StartError::Events(_) => code::USAGE,
+        StartError::Exposed { keys, tls, .. } => {
+            if keys {
+                said +=
+                    &format!("; make a key with `leasehold keys create --role admin --database {database}`");
+            }
+            if tls {
+                said += "; give a certificate with --tls-cert FILE --tls-key FILE";
+            }
+            said += "; or listen at 127.0.0.1";
+            code::USAGE
+        }
+        _ => code::SYSTEM,
+    };
+    Failure::new(code, said)
+}
+
+/// Reads again what may change while it runs: the log's level, the limits, the certificate and the keys.
+#[cfg(unix)]
+async fn reload(running: &Running, log: &Log) {
+    let options = match crate::asked_for() {
+        Ok(crate::Asked::Command(cli)) => match cli.command {
+            crate::args::Command::Serve(args) => Ok(args),
+            _ => return,
+        },
+        Ok(crate::Asked::Help(_)) => return,
+        Err(failure) => Err(failure),
+    };
+    match options.and_then(|args| log.set(&args.log).map(|()| args)) {
+        Ok(args) => {
+            running.set_limits(limits(&args));
+            tracing::info!("told to read its options again: the log's level and the limits are as they say");
+        }
+        Err(failure) => tracing::error!("the options stay as they were: {failure}"),
+    }
+    running.reload().await;
+}
+
 /// Opens a store, and creates or upgrades what it needs.
-async fn opened(url: &StoreUrl, begin: Begin) -> Result<Arc<dyn Store>, Failure> {
+pub(crate) async fn opened(url: &StoreUrl, begin: Begin) -> Result<Arc<dyn Store>, Failure> {
     if !matches!(url, StoreUrl::Memory | StoreUrl::Sqlite(_)) {
         store::migrate(url, begin).await?;
     }
@@ -93,24 +172,48 @@ fn default_file() -> Result<PathBuf, Failure> {
     Ok(directory.join("leasehold.db"))
 }
 
-async fn told_to_stop() -> Result<(), Failure> {
-    #[cfg(target_os = "linux")]
-    {
-        crate::signals::Signals::receive()?.next().await;
-        Ok(())
-    }
-    #[cfg(not(target_os = "linux"))]
-    tokio::signal::ctrl_c().await.map_err(|error| Failure::system("signals cannot be received", &error))
+/// What it may be told while it runs, from before it begins.
+#[cfg(unix)]
+struct Told {
+    stop: [tokio::signal::unix::Signal; 2],
+    reload: tokio::signal::unix::Signal,
 }
 
-impl From<StartError> for Failure {
-    fn from(error: StartError) -> Self {
-        let code = match error {
-            StartError::Store(_) => code::UNAVAILABLE,
-            StartError::Events(_) => code::USAGE,
-            _ => code::SYSTEM,
-        };
-        Self::new(code, error.to_string())
+#[cfg(unix)]
+impl Told {
+    fn receive() -> Result<Self, Failure> {
+        use tokio::signal::unix::{SignalKind, signal};
+
+        let receive =
+            |kind| signal(kind).map_err(|error| Failure::system("signals cannot be received", &error));
+        let stop = [receive(SignalKind::terminate())?, receive(SignalKind::interrupt())?];
+        Ok(Self { stop, reload: receive(SignalKind::hangup())? })
+    }
+
+    /// Waits for the word to stop, and does what else it is told.
+    async fn until_stop(self, running: &Running, log: &Log) -> Result<(), Failure> {
+        let Self { stop: [mut term, mut interrupt], reload: mut hangup } = self;
+        loop {
+            tokio::select! {
+                _ = term.recv() => return Ok(()),
+                _ = interrupt.recv() => return Ok(()),
+                _ = hangup.recv() => reload(running, log).await,
+            }
+        }
+    }
+}
+
+#[cfg(not(unix))]
+struct Told;
+
+#[cfg(not(unix))]
+impl Told {
+    fn receive() -> Result<Self, Failure> {
+        Ok(Self)
+    }
+
+    async fn until_stop(self, _: &Running, _: &Log) -> Result<(), Failure> {
+        tokio::signal::ctrl_c().await.map_err(|error| Failure::system("signals cannot be received", &error))
     }
 }
 

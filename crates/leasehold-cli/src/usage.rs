@@ -73,7 +73,7 @@ fn sentence(error: &clap::Error) -> String {
 fn refused_value(option: &str, value: &str, error: &clap::Error) -> String {
     let why = plainly(error.source().map(ToString::to_string).unwrap_or_default());
     // A store's URL may hold a password, and what refuses it names as much of it as may be known.
-    if option == "--store"
+    if ["--store", "--database"].contains(&option)
         || why.contains(value)
         || why.contains(&format!("{value:?}"))
         || why.contains("bytes")

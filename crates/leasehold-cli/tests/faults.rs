@@ -2,6 +2,8 @@
 //!
 //! Every fault is a test of its own for every server. Those that are marked as long are run by `./test --long`.
 
+#[path = "faults/control_plane.rs"]
+mod control_plane;
 #[path = "faults/recovery.rs"]
 mod recovery;
 #[path = "faults/scenes.rs"]
@@ -60,5 +62,7 @@ macro_rules! faults {
 
 faults!(postgres: leasehold_testkit::Postgres, the_servers_clock_jumps_an_hour);
 faults!(redis: leasehold_testkit::Redis, the_servers_clock_jumps_an_hour);
+// proves R238: members that reach only a control plane are as safe as those that reach the store
+faults!(http: crate::control_plane::ControlPlane, the_servers_clock_jumps_an_hour);
 // Its clock cannot be moved from outside: it asks the kernel without the C library.
 faults!(etcd: leasehold_testkit::Etcd,);

@@ -1,45 +1,147 @@
 //! Who asks, and what they may.
+//!
+//! A request passes the [`gate`] before anything looks at what it says: its key is found among those that this replica
+//! knows ([`known`]), the route says which role it [`needs`], and the [`identity`] that results is the only way from the
+//! name of a pool to the pool of the store.
+//!
+//! Invariants:
+//! 1. A route that is not in the table of [`needs`] is for nobody but an admin.
+//! 2. Without an identity there is no pool: handlers get one from the gate, or none at all.
+//! 3. Nothing here logs, counts or answers what was sent as a key.
 
-use std::convert::Infallible;
+pub(crate) mod auth;
+mod gate;
+mod identity;
+pub(crate) mod keys;
+mod known;
+mod local;
+mod needs;
 
-use axum::extract::FromRequestParts;
-use axum::http::request::Parts;
-use leasehold::Pool;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
 
+use axum::http::header::AUTHORIZATION;
+use axum::http::{HeaderMap, StatusCode};
+use leasehold::store::{Store, StoreError};
+
+pub(crate) use self::gate::gate;
+pub(crate) use self::identity::Identity;
+use self::known::{Known, Verdict};
 use crate::problem::{Answer, Problem};
-use crate::routes::RESERVED;
+use crate::settings::Limits;
 
-/// Who asks.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Identity {
-    /// The id of the API key, where keys are asked for.
-    key: Option<String>,
+/// How long an unknown key may wait for a look at the store.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Who may come in.
+#[derive(Debug)]
+pub(crate) struct Access {
+    known: Known,
+    /// How old what is known may be.
+    kept: Duration,
+    loopback: bool,
 }
 
-impl Identity {
-    /// The id of the API key.
-    pub(crate) fn key(&self) -> Option<&str> {
-        self.key.as_deref()
+/// Whether only this machine can reach an address.
+pub(crate) fn is_loopback(address: IpAddr) -> bool {
+    address.to_canonical().is_loopback()
+}
+
+impl Access {
+    /// Reads the keys, and goes on reading them.
+    pub(crate) async fn start(
+        store: Arc<dyn Store>,
+        address: IpAddr,
+        limits: &Limits,
+    ) -> Result<Self, StoreError> {
+        let known = Known::start(store, limits.call).await?;
+        Ok(Self { known, kept: limits.keys, loopback: is_loopback(address) })
     }
 
-    /// What the caller knows a pool of the store as; `None` if it may not know of it.
-    pub(crate) fn name_of(&self, pool: &Pool) -> Option<String> {
-        (!pool.as_str().starts_with('_')).then(|| pool.to_string())
+    /// Whether no key is asked for: nobody ever made one, and nobody but this machine can reach the server. A key that was
+    /// revoked counts: to take the last key away opens no door.
+    pub(crate) fn is_open(&self) -> bool {
+        self.loopback && !self.known.any_ever()
     }
 
-    /// The pool of that name, as the store knows it.
-    pub(crate) fn pool(&self, name: &str) -> Answer<Pool> {
-        if RESERVED.contains(&name) || name.starts_with('_') {
-            return Err(Problem::invalid(format!("{name:?} cannot be the name of a pool; it is reserved")));
+    /// Whether there is any key that was not revoked.
+    pub(crate) fn any_key(&self) -> bool {
+        self.known.any()
+    }
+
+    /// Whether a key is still good, by its id, now.
+    pub(crate) fn stands(&self, identity: &Identity) -> bool {
+        match identity.key() {
+            None => self.is_open(),
+            Some(id) => self.known.stands(id) && self.known.age() <= self.kept,
         }
-        Pool::new(name).map_err(|error| Problem::invalid(error.to_string()))
+    }
+
+    /// Waits until the keys were read once more.
+    pub(crate) async fn read_again(&self) {
+        self.known.another_read().await;
+    }
+
+    /// Has the keys read by a read that begins now; `false` if the store gave no answer.
+    pub(crate) async fn look(&self) -> bool {
+        tokio::time::timeout(LOOK, self.known.look()).await.unwrap_or(false)
+    }
+
+    /// Who sends these headers.
+    pub(crate) async fn who(&self, headers: &HeaderMap) -> Answer<Identity> {
+        self.not_too_old()?;
+        if self.is_open() {
+            local::refuse_pages(headers)?;
+            return Ok(Identity::open());
+        }
+        let offered = headers.get(AUTHORIZATION).map(|value| value.to_str().unwrap_or_default());
+        let Some(offered) = offered else {
+            return Err(refused("missing", "this needs a key: send it as Authorization: Bearer KEY"));
+        };
+        let scheme = offered.split_once(' ').filter(|(scheme, _)| {
+            scheme.eq_ignore_ascii_case("bearer") || scheme.eq_ignore_ascii_case("token")
+        });
+        let Some((_, offered)) = scheme else {
+            let said =
+                "the header Authorization is not understood: send Authorization: Bearer KEY or Token KEY";
+            return Err(refused("malformed", said));
+        };
+        self.check(offered.trim()).await
+    }
+
+    /// Whose key this is.
+    pub(crate) async fn check(&self, offered: &str) -> Answer<Identity> {
+        self.not_too_old()?;
+        if let Verdict::Good(identity) = self.known.verdict(offered) {
+            return Ok(identity);
+        }
+        // It may have been made a moment ago. One look serves all who wait.
+        let answered = self.look().await;
+        match self.known.verdict(offered) {
+            Verdict::Good(identity) => Ok(identity),
+            Verdict::Wrong if !answered => Err(unknown_for_now()),
+            Verdict::Wrong => Err(refused("unknown", "this key is not known, or was revoked")),
+            Verdict::Expired(id) => {
+                tracing::info!(key = id, "a key that has expired was refused");
+                Err(refused("expired", "this key has expired; ask for a new one"))
+            }
+        }
+    }
+
+    fn not_too_old(&self) -> Answer<()> {
+        if self.known.age() <= self.kept { Ok(()) } else { Err(unknown_for_now()) }
     }
 }
 
-impl<S: Sync> FromRequestParts<S> for Identity {
-    type Rejection = Infallible;
+fn refused(reason: &'static str, said: &'static str) -> Problem {
+    metrics::counter!("leasehold_auth_failures_total", "reason" => reason).increment(1);
+    tracing::debug!(reason, "a request was refused");
+    Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", said)
+}
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        Ok(parts.extensions.get().cloned().unwrap_or_default())
-    }
+fn unknown_for_now() -> Problem {
+    metrics::counter!("leasehold_auth_failures_total", "reason" => "unavailable").increment(1);
+    let said = "the store does not answer, so nobody knows which keys are good; try again";
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", said).retry_after(1)
 }

@@ -1,14 +1,17 @@
 //! What all requests share.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use leasehold::store::Store;
 use tokio::sync::watch;
 
+use crate::access::{Access, Identity};
 use crate::holders::Holders;
+use crate::limits::{Rates, StreamPermit, Streams};
 use crate::metrics::Metrics;
 use crate::native::Sessions;
-use crate::settings::{Limits, Settings};
+use crate::problem::Answer;
+use crate::settings::Limits;
 
 /// What all requests share. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -16,23 +19,47 @@ pub(crate) struct App(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    settings: Settings,
+    limits: RwLock<Limits>,
     store: Arc<dyn Store>,
     holders: Holders,
     metrics: Metrics,
+    access: Access,
+    rates: Rates,
+    streams: Streams,
     sessions: Sessions,
     stopping: watch::Sender<bool>,
 }
 
 impl App {
-    pub(crate) fn new(settings: Settings, store: Arc<dyn Store>, holders: Holders, metrics: Metrics) -> Self {
-        let (sessions, stopping) = (Sessions::default(), watch::Sender::new(false));
-        Self(Arc::new(Shared { settings, store, holders, metrics, sessions, stopping }))
+    pub(crate) fn new(
+        limits: Limits,
+        store: Arc<dyn Store>,
+        holders: Holders,
+        metrics: Metrics,
+        access: Access,
+    ) -> Self {
+        Self(Arc::new(Shared {
+            rates: Rates::new(&limits),
+            limits: RwLock::new(limits),
+            store,
+            holders,
+            metrics,
+            access,
+            streams: Streams::default(),
+            sessions: Sessions::default(),
+            stopping: watch::Sender::new(false),
+        }))
     }
 
     /// What nothing may exceed.
     pub(crate) fn limits(&self) -> Limits {
-        self.0.settings.limits
+        *self.0.limits.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Other limits from now on.
+    pub(crate) fn set_limits(&self, limits: Limits) {
+        *self.0.limits.write().unwrap_or_else(PoisonError::into_inner) = limits;
+        self.0.rates.set(&limits);
     }
 
     /// What is agreed upon.
@@ -47,6 +74,26 @@ impl App {
 
     pub(crate) fn metrics(&self) -> &Metrics {
         &self.0.metrics
+    }
+
+    /// Who may come in.
+    pub(crate) fn access(&self) -> &Access {
+        &self.0.access
+    }
+
+    /// How often each key may ask.
+    pub(crate) fn rates(&self) -> &Rates {
+        &self.0.rates
+    }
+
+    /// The streams that are open.
+    pub(crate) fn streams(&self) -> &Streams {
+        &self.0.streams
+    }
+
+    /// The right to keep a stream open, for as long as what is answered lives.
+    pub(crate) fn stream_permit(&self, identity: &Identity) -> Answer<StreamPermit> {
+        StreamPermit::take(self, identity)
     }
 
     /// Which pools members' sessions are in.

@@ -4,16 +4,19 @@
 //! no authority of its own, so any number of replicas can serve the same store. What it adds is for clients that have no
 //! member: it keeps a session for each of their leases and listens on their behalf ([`holders`]).
 //!
-//! Read it in the order in which a request travels: [`routes`], [`rest`] (resources and leases as documents of HTTP),
-//! [`holders`] (what becomes of them in the store), [`native`] (the store for members), [`problem`] (what is said when something is wrong).
-//! What happened leaves by [`events`].
+//! Read it in the order in which a request travels: [`routes`], [`access`] (who asks, and what they may), [`rest`] (resources
+//! and leases as documents of HTTP), [`holders`] (what becomes of them in the store), [`native`] (the store for members),
+//! [`problem`] (what is said when something is wrong). What happened leaves by [`events`].
 
 mod access;
 mod app;
+mod door;
 pub mod events;
 mod health;
 mod holders;
+pub mod keys;
 mod ledger;
+mod limits;
 mod metrics;
 mod native;
 mod openapi;
@@ -23,7 +26,9 @@ mod rest;
 mod routes;
 mod serve;
 mod settings;
+mod tls;
 
 pub use openapi::document as openapi;
 pub use serve::{Running, StartError, start};
-pub use settings::{Limits, Settings};
+pub use settings::{ClientCertificates, Limits, Settings, TlsSettings};
+pub use tls::TlsError;

@@ -13,12 +13,14 @@ mod sessions;
 
 use axum::Json;
 use axum::extract::State;
+use axum::routing::any;
 use leasehold::store::http::wire::{About, Call};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::app::App;
 use crate::problem::{Answer, ProblemBody};
+use crate::request;
 
 pub(crate) use self::scope::Sessions;
 
@@ -69,6 +71,8 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(records::collect_listings))
         .routes(routes!(records::append))
         .routes(routes!(records::ledger))
+        // A call that there is not is no resource of a pool.
+        .route("/api/v1/store/{call}", any(request::not_found))
 }
 
 /// What the store can do

@@ -2,8 +2,9 @@
 
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
-use utoipa::OpenApi;
 use utoipa::openapi::OpenApi as Document;
+use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
+use utoipa::{Modify, OpenApi};
 
 use crate::routes;
 
@@ -15,10 +16,23 @@ use crate::routes;
         (name = "leases", description = "Who holds a resource, as in `/api/v1/scenes/{scene_id}/lease`"),
         (name = "events", description = "What happens, as it happens"),
         (name = "store", description = "What members need: the store over HTTP"),
+        (name = "keys", description = "Who may ask for what"),
         (name = "health", description = "Whether it works"),
     ),
+    modifiers(&Keys),
+    security(("key" = [])),
 )]
 pub(crate) struct Description;
+
+/// How a key is sent.
+struct Keys;
+
+impl Modify for Keys {
+    fn modify(&self, document: &mut Document) {
+        let scheme = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
+        document.components.get_or_insert_default().add_security_scheme("key", scheme);
+    }
+}
 
 /// The OpenAPI document of everything that is served.
 #[must_use]

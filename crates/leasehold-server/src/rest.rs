@@ -34,7 +34,7 @@ pub(crate) struct AtResource {
 
 impl InPool {
     async fn of(parts: &mut Parts, app: &App, name: String) -> Answer<Self> {
-        let Ok(identity) = Identity::from_request_parts(parts, app).await;
+        let identity = Identity::from_request_parts(parts, app).await?;
         Ok(Self { pool: identity.pool(&name)?, name, identity })
     }
 

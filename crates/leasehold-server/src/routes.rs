@@ -6,6 +6,7 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::access::{self, auth, keys};
 use crate::app::App;
 use crate::events::stream as events;
 use crate::openapi::Description;
@@ -38,6 +39,10 @@ pub(crate) fn described() -> OpenApiRouter<App> {
         .routes(routes!(metrics::metrics))
         .routes(routes!(openapi::served))
         .routes(routes!(events::follow))
+        .routes(routes!(auth::auth))
+        .routes(routes!(keys::list, keys::create))
+        .routes(routes!(keys::get, keys::revoke))
+        .routes(routes!(keys::rotate))
         .routes(routes!(rest::pools::list))
         .routes(routes!(rest::pools::get, rest::pools::put))
         .merge(native::routes())
@@ -58,6 +63,7 @@ pub(crate) fn router(app: App) -> Router {
     router
         .fallback(request::not_found)
         .method_not_allowed_fallback(request::wrong_method)
+        .layer(middleware::from_fn_with_state(app.clone(), access::gate))
         .layer(middleware::from_fn(request::finish))
         .with_state(app)
 }

@@ -1,6 +1,7 @@
 //! How a control plane is set up.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::events::settings::EventsSettings;
@@ -14,6 +15,8 @@ pub struct Settings {
     pub name: leasehold::MemberName,
     /// What nothing may exceed.
     pub limits: Limits,
+    /// The certificate it shows; without one it serves plain HTTP.
+    pub tls: Option<TlsSettings>,
     /// Where events go.
     pub events: EventsSettings,
 }
@@ -26,6 +29,7 @@ impl Settings {
             listen,
             name: leasehold::MemberName::of_host(),
             limits: Limits::default(),
+            tls: None,
             events: EventsSettings::default(),
         }
     }
@@ -50,6 +54,17 @@ pub struct Limits {
     pub drain: Duration,
     /// The most streams of events that are open at once.
     pub streams: usize,
+    /// The most of them with one API key.
+    pub streams_per_key: usize,
+    /// The most connections that are open at once; further ones are closed.
+    pub connections: usize,
+    /// How old what is known of the keys may be while the store does not answer. Within it a key that was revoked may
+    /// still be taken; beyond it none is.
+    pub keys: Duration,
+    /// How many requests each API key may send in a second. Where no key is asked for there is no limit.
+    pub rate: u32,
+    /// How many it may send at once after a while without any.
+    pub burst: u32,
 }
 
 impl Default for Limits {
@@ -63,6 +78,31 @@ impl Default for Limits {
             call: Duration::from_millis(2500),
             drain: Duration::from_secs(5),
             streams: 1000,
+            streams_per_key: 250,
+            connections: 10_000,
+            keys: Duration::from_secs(30),
+            rate: 2000,
+            burst: 4000,
         }
     }
+}
+
+/// The files of TLS, all in PEM. They are looked at every few seconds, and used anew when they have changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsSettings {
+    /// The certificate, and those between it and its authority.
+    pub cert: PathBuf,
+    /// Its private key. A file that everybody on the machine can read is refused.
+    pub key: PathBuf,
+    /// Certificates of clients, if they are looked at.
+    pub clients: Option<ClientCertificates>,
+}
+
+/// Which certificates of clients are good. One takes no API key's place: it is asked for as well.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientCertificates {
+    /// The authorities that must have signed them.
+    pub ca: PathBuf,
+    /// Whether a client may come without one.
+    pub optional: bool,
 }

@@ -131,8 +131,25 @@ Examples:
   curl -X POST http://127.0.0.1:7400/api/v1/scenes/scene-01/lease \\
       -d '{\"holder_id\": \"tracker-0\"}'
 
+  leasehold keys create --role admin
+  leasehold serve --listen 0.0.0.0:7400 --tls-cert c.pem --tls-key k.pem
+
 Tables are created and brought up to date by itself. Any number of replicas can
-serve one PostgreSQL. The API is described at /openapi.json.";
+serve one PostgreSQL. The API is described at /openapi.json. Without any key
+every program on this machine may do anything; see `leasehold keys --help`.";
+
+pub(super) const KEYS: &str = "\
+Examples:
+  leasehold keys create --role admin --name me
+  leasehold keys create --role member --pool scenes --name trackers --expires 30d
+  leasehold keys create --role member --tenant acme
+  leasehold keys list
+  leasehold keys rotate 5a0e6fd98c31 --grace 1h
+  leasehold keys revoke 5a0e6fd98c31
+
+They are kept in the database that `leasehold serve` uses, which need not run.
+A key is printed once, when it is made or rotated; only its hash is kept.
+Clients send it as Authorization: Bearer KEY.";
 
 pub(super) const MIGRATE: &str = "\
 Examples:

@@ -21,6 +21,15 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// A length of time such as `12h` or `30d`.
+pub(super) fn span(text: &str) -> Result<Duration, String> {
+    match text.strip_suffix('d').map(str::parse::<u32>) {
+        Some(Ok(days @ 0..=36_500)) => Ok(Duration::from_secs(u64::from(days) * 24 * 3600)),
+        Some(_) => Err(format!("{text:?} is no number of days; give 30d, or another time such as 12h")),
+        None => duration(text),
+    }
+}
+
 /// A label as `key=value`.
 pub(super) fn label(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
@@ -39,6 +48,15 @@ pub(super) fn grade(text: &str) -> Result<Grade, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn spans_may_be_days() {
+        assert_eq!(span("30d"), Ok(Duration::from_secs(30 * 24 * 3600)));
+        assert_eq!(span("12h"), Ok(Duration::from_secs(12 * 3600)));
+        for bad in ["", "d", "-1d", "1.5d", "99999d", "5"] {
+            assert!(span(bad).is_err(), "{bad:?} was taken");
+        }
+    }
 
     #[test]
     fn durations_need_a_number_and_a_unit() {

@@ -49,15 +49,22 @@ pub(crate) async fn changes(
     Query(of): Query<OfPool>,
 ) -> Answer<impl IntoResponse> {
     let pool = scope.pool(&of.pool)?;
+    let (permit, stopped) = (app.stream_permit(scope.identity())?, app.stopped());
+    let ended = async move {
+        tokio::select! {
+            () = stopped => {}
+            () = permit.ended() => {}
+        }
+    };
     let hints = app.store().changes(&pool);
-    let changes = Changes { hints, ended: Box::pin(app.stopped()), sent: 0 };
+    let changes = Changes { hints, ended: Box::pin(ended), sent: 0 };
     let keep_alive = KeepAlive::new().interval(Duration::from_secs(KEEP_ALIVE_SECONDS));
     Ok(Sse::new(changes).keep_alive(keep_alive))
 }
 
 struct Changes {
     hints: Hints,
-    /// When the server stops.
+    /// When the server stops, or the key is not good any more.
     ended: Pin<Box<dyn Future<Output = ()> + Send>>,
     sent: u64,
 }

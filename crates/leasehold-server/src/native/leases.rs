@@ -26,10 +26,10 @@ pub(crate) async fn acquire(
     scope: Scope,
     Body(call): Body<AcquireCall>,
 ) -> Answered<AcquireCall> {
-    scope.session(&call.session)?;
+    let session = scope.session(&call.session).await?;
     within_limit(&app, call.wanted.len())?;
     let wanted: Vec<Wanted> = call.wanted.into_iter().map(Into::into).collect();
-    let answer = app.store().acquire(&call.session, call.pulse.into(), &wanted).await?;
+    let answer = app.store().acquire(&session, call.pulse.into(), &wanted).await?;
     Ok(Json(Answer::of(answer, |items| items.into_iter().map(Into::into).collect())))
 }
 
@@ -41,10 +41,10 @@ pub(crate) async fn release(
     scope: Scope,
     Body(call): Body<ReleaseCall>,
 ) -> Answered<ReleaseCall> {
-    scope.session(&call.session)?;
+    let session = scope.session(&call.session).await?;
     within_limit(&app, call.terms.len())?;
     let terms: Vec<Release> = call.terms.into_iter().map(Into::into).collect();
-    let answer = app.store().release(&call.session, call.pulse.into(), &terms).await?;
+    let answer = app.store().release(&session, call.pulse.into(), &terms).await?;
     Ok(Json(Answer::of(answer, |items| items.into_iter().map(Into::into).collect())))
 }
 
@@ -124,13 +124,8 @@ pub(crate) async fn pools(
 /// How well the store keeps its word with its present settings
 #[utoipa::path(post, path = "/api/v1/store/checkup", tag = "store", request_body = CheckupCall,
     responses((status = 200, description = "done, or not: what became of it", body = Reply<Checkup>), Refused))]
-pub(crate) async fn checkup(
-    State(app): State<App>,
-    scope: Scope,
-    Body(call): Body<CheckupCall>,
-) -> Answered<CheckupCall> {
+pub(crate) async fn checkup(State(app): State<App>, Body(call): Body<CheckupCall>) -> Answered<CheckupCall> {
     let CheckupCall {} = call;
-    scope.whole_store()?;
     let value = app.store().checkup().await?.into();
     Ok(Json(Reply { value }))
 }

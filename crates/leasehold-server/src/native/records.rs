@@ -8,12 +8,13 @@ use leasehold::store::http::wire::calls::{
     ResourcesCall, SetMarkCall,
 };
 use leasehold::store::http::wire::records::{Changed, Mark, Marked, Nothing, Reply, Row};
-use leasehold::store::{Declared, Listing};
+use leasehold::store::{Declared, Listing, MarkKind};
 
 use super::body::{Call as Body, refuse_above};
 use super::scope::Scope;
 use super::{Answered, Refused};
 use crate::app::App;
+use crate::keys::Role;
 use crate::problem::Problem;
 
 /// The most rows that one call appends.
@@ -48,6 +49,10 @@ pub(crate) async fn set_mark(
     scope: Scope,
     Body(call): Body<SetMarkCall>,
 ) -> Answered<SetMarkCall> {
+    // That work keeps failing is a member's to say; all other marks are an operator's.
+    if call.kind != MarkKind::Quarantine {
+        scope.needs(Role::Operator)?;
+    }
     let pool = scope.pool(&call.pool)?;
     if call.subject.len() > SUBJECT_MAX {
         return Err(Problem::invalid(format!("the subject of a mark has at most {SUBJECT_MAX} bytes")));

@@ -1,18 +1,19 @@
 //! What of the store is the caller's. Every call passes through here with the pool or the session that it touches.
 //!
-//! Most calls of a session name no pool. Which pool a session is in is remembered from when it was opened or read; what
-//! is remembered is bounded and may be missing.
+//! Most calls of a session name no pool. For keys that not all pools are open to, the session is looked for in theirs; where
+//! it was found is remembered. Only what the store answered counts: what a caller says about a session teaches nothing.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use axum::extract::FromRequestParts;
-use axum::http::StatusCode;
 use axum::http::request::Parts;
+use leasehold::store::Cursor;
 use leasehold::{MemberId, Pool};
 
 use crate::access::Identity;
 use crate::app::App;
+use crate::keys::Role;
 use crate::problem::{Answer, Problem};
 
 /// The most sessions that are remembered, twice.
@@ -56,23 +57,59 @@ impl Scope {
         self.identity.pool(name.as_str())
     }
 
-    /// Whether the caller may touch the session. One that nobody has heard of is the store's to judge.
-    pub(super) fn session(&self, session: &MemberId) -> Answer<()> {
-        match self.app.sessions().pool_of(session) {
-            Some(pool) if self.identity.name_of(&pool).is_none() => {
-                let said = format!("session {session} is in a pool that is not yours");
-                Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", said))
-            }
-            _ => Ok(()),
+    /// Who asks.
+    pub(super) fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// Refuses who may do less.
+    pub(super) fn needs(&self, role: Role) -> Answer<()> {
+        self.identity.needs(role)
+    }
+
+    /// The session that a call is about, if the caller may touch it. Otherwise one that nobody has: the call is answered as
+    /// if there were no such session.
+    pub(super) async fn session(&self, session: &MemberId) -> Answer<MemberId> {
+        if self.is_whole() || self.is_own(session).await? {
+            Ok(session.clone())
+        } else {
+            Ok(MemberId::generate())
         }
     }
 
-    /// Whether the caller may touch what is of the whole store: its eras and its settings.
-    pub(super) fn whole_store(&self) -> Answer<()> {
+    /// Whether a session is in one of the caller's pools.
+    async fn is_own(&self, session: &MemberId) -> Answer<bool> {
+        if let Some(pool) = self.app.sessions().pool_of(session) {
+            return Ok(self.identity.name_of(&pool).is_some());
+        }
+        for pool in self.app.store().pools().await? {
+            if self.identity.name_of(&pool).is_none() {
+                continue;
+            }
+            let read = self.app.store().sessions(&pool, Cursor::START).await?;
+            read.items.iter().for_each(|found| self.learn(&found.id, &pool));
+            if read.items.iter().any(|found| found.id == *session) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Refuses to open a session under the id of somebody else's.
+    pub(super) fn new_session(&self, session: &MemberId) -> Answer<()> {
+        let known = self.app.sessions().pool_of(session);
+        if known.is_some_and(|pool| self.identity.name_of(&pool).is_none()) {
+            return Err(Problem::invalid("another session has this id; a new one needs an id of its own"));
+        }
         Ok(())
     }
 
-    /// A session was opened or read in a pool of the store.
+    /// Whether all of the store is open to the caller.
+    pub(super) fn is_whole(&self) -> bool {
+        self.identity.whole_store().is_ok()
+    }
+
+    /// A session was read in a pool of the store.
     pub(super) fn learn(&self, session: &MemberId, pool: &Pool) {
         self.app.sessions().learn(session, pool);
     }
@@ -87,7 +124,7 @@ impl FromRequestParts<App> for Scope {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Answer<Self> {
-        let Ok(identity) = Identity::from_request_parts(parts, app).await;
+        let identity = Identity::from_request_parts(parts, app).await?;
         Ok(Self { identity, app: app.clone() })
     }
 }

@@ -4,7 +4,6 @@ use axum::Json;
 use axum::extract::State;
 use leasehold::Term;
 use leasehold::participant::{TTL_MAX, TTL_MIN};
-use leasehold::store::OpenSession;
 use leasehold::store::http::wire::Hex;
 use leasehold::store::http::wire::calls::{
     BeatCall, ClaimCall, CloseCall, CollectCall, DescribeCall, EndSilentCall, OpenCall, ReassertCall,
@@ -13,6 +12,7 @@ use leasehold::store::http::wire::calls::{
 use leasehold::store::http::wire::records::{
     Answer, Changed, Claimed, EndSilent, Nothing, Reasserted, Reply, Session, SessionRecord, Thawed,
 };
+use leasehold::store::{self, OpenSession};
 
 use super::body::{Call as Body, within_limit};
 use super::scope::Scope;
@@ -30,6 +30,7 @@ fn session(scope: &Scope, session: Session) -> problem::Answer<OpenSession> {
         )));
     }
     session.pool = scope.pool(&session.pool)?;
+    scope.new_session(&session.id)?;
     Ok(session)
 }
 
@@ -45,7 +46,6 @@ pub(crate) async fn open(
 ) -> Answered<OpenCall> {
     let session = session(&scope, call.session)?;
     let answer = app.store().open(&session).await?;
-    scope.learn(&session.id, &session.pool);
     Ok(Json(Answer::of(answer, Hex)))
 }
 
@@ -61,7 +61,6 @@ pub(crate) async fn claim(
 ) -> Answered<ClaimCall> {
     let session = session(&scope, call.session)?;
     let answer = app.store().claim(&session, &call.wanted.into()).await?;
-    scope.learn(&session.id, &session.pool);
     Ok(Json(Answer::of(answer, Into::into)))
 }
 
@@ -75,8 +74,8 @@ pub(crate) async fn beat(
     scope: Scope,
     Body(call): Body<BeatCall>,
 ) -> Answered<BeatCall> {
-    scope.session(&call.session)?;
-    let answer = app.store().beat(&call.session, call.pulse.into()).await?;
+    let session = scope.session(&call.session).await?;
+    let answer = app.store().beat(&session, call.pulse.into()).await?;
     Ok(Json(Answer::of(answer, |revoked| revoked)))
 }
 
@@ -88,8 +87,8 @@ pub(crate) async fn describe(
     scope: Scope,
     Body(call): Body<DescribeCall>,
 ) -> Answered<DescribeCall> {
-    scope.session(&call.session)?;
-    let answer = app.store().describe(&call.session, call.pulse.into(), &call.profile).await?;
+    let session = scope.session(&call.session).await?;
+    let answer = app.store().describe(&session, call.pulse.into(), &call.profile).await?;
     Ok(Json(Answer::of(answer, |()| Nothing)))
 }
 
@@ -103,8 +102,8 @@ pub(crate) async fn close(
     scope: Scope,
     Body(call): Body<CloseCall>,
 ) -> Answered<CloseCall> {
-    scope.session(&call.session)?;
-    app.store().close(&call.session).await?;
+    let session = scope.session(&call.session).await?;
+    app.store().close(&session).await?;
     Ok(Json(Reply { value: Nothing }))
 }
 
@@ -118,8 +117,8 @@ pub(crate) async fn end_silent(
     scope: Scope,
     Body(call): Body<EndSilentCall>,
 ) -> Answered<EndSilentCall> {
-    scope.session(&call.session)?;
-    let value = app.store().end_silent(&call.session, call.heard, call.era.0).await?.into();
+    let session = scope.session(&call.session).await?;
+    let value = app.store().end_silent(&session, call.heard, call.era.0).await?.into();
     Ok(Json(Reply { value }))
 }
 
@@ -131,8 +130,8 @@ pub(crate) async fn collect(
     scope: Scope,
     Body(call): Body<CollectCall>,
 ) -> Answered<CollectCall> {
-    scope.session(&call.session)?;
-    app.store().collect(&call.session).await?;
+    let session = scope.session(&call.session).await?;
+    app.store().collect(&session).await?;
     Ok(Json(Reply { value: Nothing }))
 }
 
@@ -163,13 +162,13 @@ pub(crate) async fn reassert(
     within_limit(&app, call.terms.len())?;
     let session = session(&scope, call.session)?;
     let answer = app.store().reassert(&session, call.pulse.into(), &call.terms).await?;
-    scope.learn(&session.id, &session.pool);
     Ok(Json(Answer::of(answer, |terms| terms.into_iter().map(Into::into).collect())))
 }
 
 /// Ends a freeze
 ///
-/// The caller has heard this nonce for the longest TTL that the store knows of.
+/// The caller has heard this nonce for the longest TTL that the store knows of. Whom only a part of the store is open to
+/// changes nothing by it: the control plane ends freezes itself.
 #[utoipa::path(post, path = "/api/v1/store/thaw", tag = "store", request_body = ThawCall,
     responses((status = 200, description = "done, or not: what became of it", body = Reply<Thawed>), Refused))]
 pub(crate) async fn thaw(
@@ -177,7 +176,8 @@ pub(crate) async fn thaw(
     scope: Scope,
     Body(call): Body<ThawCall>,
 ) -> Answered<ThawCall> {
-    scope.whole_store()?;
-    let value = app.store().thaw(call.nonce.0).await?.into();
-    Ok(Json(Reply { value }))
+    // Who ends a freeze early takes from others what they hold, in every pool.
+    let thawed =
+        if scope.is_whole() { app.store().thaw(call.nonce.0).await? } else { store::Thawed::Changed };
+    Ok(Json(Reply { value: thawed.into() }))
 }

@@ -68,7 +68,10 @@ impl Plane {
     }
 
     pub(crate) async fn with(settings: Settings, store: Arc<dyn Store>) -> Self {
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let running = leasehold_server::start(settings, Arc::clone(&store)).await.unwrap();
+        // The client can speak TLS, and wants to know by whose cryptography, even where it does not.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         Self { running: Some(running), client: Client::new(), store }
     }
 

@@ -86,10 +86,13 @@ impl LeaseStore for HttpStore {
 
     async fn checkup(&self) -> Result<Checkup, StoreError> {
         let mut checkup: Checkup = self.line.call(&calls::CheckupCall {}).await?.value.into();
-        let place = self.line.place();
-        let server = format!("{place}, a Leasehold server");
-        checkup.findings.insert(0, Finding::good(format!("the store behind it is {}", checkup.server)));
-        checkup.server = server;
+        checkup.server = format!("a Leasehold server on {}", checkup.server);
+        checkup.findings.extend(self.line.is_open_to_others().then(|| {
+            Finding::weak(
+                "the connection is not encrypted, and the server is on another machine",
+                "use https://",
+            )
+        }));
         Ok(checkup)
     }
 

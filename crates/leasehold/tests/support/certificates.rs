@@ -1,5 +1,8 @@
 //! A private authority with a server's and a client's certificate.
 
+// Each test binary uses its own part of this.
+#![allow(dead_code)]
+
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use tempfile::TempDir;
 
@@ -46,6 +49,11 @@ impl Certificates {
 
     pub(crate) fn client_key(&self) -> String {
         self.path("client.key")
+    }
+
+    /// The server's certificate and its key.
+    pub(crate) fn server(&self) -> (String, String) {
+        (self.path("server.pem"), self.path("server.key"))
     }
 
     /// What makes a Redis server use them, and ask clients for theirs.

@@ -29,6 +29,8 @@ const ANSWERS_WITHIN: Duration = Duration::from_secs(3);
 pub(super) struct Address {
     /// How people are told of it.
     pub(super) place: String,
+    /// Whether what is sent can be read on the way.
+    pub(super) is_open_to_others: bool,
     /// What the calls' names are put behind.
     root: Url,
     pub(super) client: Client,
@@ -54,7 +56,7 @@ impl Address {
         refuse_in_clear(url, host, &place, secure, key.is_some())?;
         let root = root(url, host)?;
         let client = client(url, &place, secure)?;
-        Ok(Self { place, root, client })
+        Ok(Self { place, is_open_to_others: !secure && !host.is_loopback(), root, client })
     }
 
     /// Where something is that the server has for stores.

@@ -42,6 +42,11 @@ impl Line {
         &self.address.place
     }
 
+    /// Whether what is said can be read on the way.
+    pub(super) fn is_open_to_others(&self) -> bool {
+        self.address.is_open_to_others
+    }
+
     /// Asks the server what it is.
     pub(super) async fn about(&self) -> Result<About, StoreError> {
         let request = self.address.client.get(self.address.path("")).timeout(CALL_MAX);

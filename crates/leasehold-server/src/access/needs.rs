@@ -1,0 +1,139 @@
+//! Which role each route needs, in one table. What is not in it is for admins only; a test compares it with the routes.
+
+use axum::http::Method;
+
+use super::Identity;
+use crate::keys::Role;
+use crate::problem::Answer;
+
+/// What a route asks of whoever comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Need {
+    /// Nothing: it says nothing about anybody's work.
+    Nothing,
+    /// A key with at least this role.
+    Key(Role),
+    /// The same, for the whole store.
+    Whole(Role),
+}
+
+const LOOK: Need = Need::Key(Role::Read);
+const HOLD: Need = Need::Key(Role::Member);
+const RUN: Need = Need::Key(Role::Operator);
+const OWN: Need = Need::Key(Role::Admin);
+
+/// The table: method, route, need.
+const TABLE: &[(&str, &str, Need)] = &[
+    ("GET", "/healthz", Need::Nothing),
+    ("GET", "/readyz", Need::Nothing),
+    ("GET", "/api/v1/health", Need::Nothing),
+    // It looks at the key itself.
+    ("POST", "/api/v1/auth", Need::Nothing),
+    ("GET", "/metrics", Need::Whole(Role::Read)),
+    ("GET", "/openapi.json", LOOK),
+    ("GET", "/docs", LOOK),
+    ("GET", "/api/v1/keys", OWN),
+    ("POST", "/api/v1/keys", OWN),
+    ("GET", "/api/v1/keys/{key}", OWN),
+    ("DELETE", "/api/v1/keys/{key}", OWN),
+    ("POST", "/api/v1/keys/{key}/rotate", OWN),
+    ("GET", "/api/v1/events", LOOK),
+    ("GET", "/api/v1/pools", LOOK),
+    ("GET", "/api/v1/pools/{pool}", LOOK),
+    ("PUT", "/api/v1/pools/{pool}", RUN),
+    ("GET", "/api/v1/{pool}", LOOK),
+    ("POST", "/api/v1/{pool}", RUN),
+    ("GET", "/api/v1/{pool}/{resource}", LOOK),
+    ("PUT", "/api/v1/{pool}/{resource}", RUN),
+    ("PATCH", "/api/v1/{pool}/{resource}", RUN),
+    ("DELETE", "/api/v1/{pool}/{resource}", RUN),
+    ("GET", "/api/v1/{pool}/{resource}/lease", LOOK),
+    ("POST", "/api/v1/{pool}/{resource}/lease", HOLD),
+    ("DELETE", "/api/v1/{pool}/{resource}/lease", HOLD),
+    ("POST", "/api/v1/{pool}/{resource}/lease/renew", HOLD),
+    ("GET", "/api/v1/store", LOOK),
+    ("GET", "/api/v1/store/changes", LOOK),
+    ("POST", "/api/v1/store/sessions", LOOK),
+    ("POST", "/api/v1/store/leases", LOOK),
+    ("POST", "/api/v1/store/pools", LOOK),
+    ("POST", "/api/v1/store/marks", LOOK),
+    ("POST", "/api/v1/store/resources", LOOK),
+    ("POST", "/api/v1/store/listing", LOOK),
+    ("POST", "/api/v1/store/ledger", LOOK),
+    ("POST", "/api/v1/store/checkup", Need::Whole(Role::Read)),
+    ("POST", "/api/v1/store/open", HOLD),
+    ("POST", "/api/v1/store/beat", HOLD),
+    ("POST", "/api/v1/store/describe", HOLD),
+    ("POST", "/api/v1/store/close", HOLD),
+    ("POST", "/api/v1/store/end_silent", HOLD),
+    ("POST", "/api/v1/store/acquire", HOLD),
+    ("POST", "/api/v1/store/claim", HOLD),
+    ("POST", "/api/v1/store/release", HOLD),
+    ("POST", "/api/v1/store/free_orphan", HOLD),
+    ("POST", "/api/v1/store/reassert", HOLD),
+    ("POST", "/api/v1/store/thaw", HOLD),
+    ("POST", "/api/v1/store/collect", HOLD),
+    ("POST", "/api/v1/store/publish", HOLD),
+    ("POST", "/api/v1/store/collect_listings", HOLD),
+    ("POST", "/api/v1/store/append", HOLD),
+    ("POST", "/api/v1/store/revoke", RUN),
+    ("POST", "/api/v1/store/free_revoked", RUN),
+    // All kinds but one need an operator, which it looks at itself.
+    ("POST", "/api/v1/store/set_mark", HOLD),
+    ("POST", "/api/v1/store/declare", RUN),
+];
+
+impl Need {
+    /// What a request asks for, by its method and the route that it matched.
+    pub(super) fn of(method: &Method, route: Option<&str>) -> Self {
+        // There is nothing at all: enough to be anybody.
+        let Some(route) = route else { return LOOK };
+        let method = if method == Method::HEAD { "GET" } else { method.as_str() };
+        let mut here = TABLE.iter().filter(|(_, path, _)| *path == route).peekable();
+        let known = here.peek().is_some();
+        match here.find(|(of, _, _)| *of == method) {
+            Some((_, _, need)) => *need,
+            // The route is there, but not for this method, which is all that will be said.
+            None if known => LOOK,
+            None => OWN,
+        }
+    }
+
+    pub(super) fn check(self, identity: &Identity) -> Answer<()> {
+        match self {
+            Self::Nothing => Ok(()),
+            Self::Key(role) => identity.needs(role),
+            Self::Whole(role) => identity.needs(role).and_then(|()| identity.whole_store()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_route_says_what_it_needs() {
+        for (path, item) in &crate::openapi().paths.paths {
+            let operations = [
+                ("GET", &item.get),
+                ("POST", &item.post),
+                ("PUT", &item.put),
+                ("PATCH", &item.patch),
+                ("DELETE", &item.delete),
+            ];
+            for (method, _) in operations.iter().filter(|(_, operation)| operation.is_some()) {
+                let found = TABLE.iter().filter(|(of, route, _)| of == method && route == path).count();
+                assert_eq!(found, 1, "{method} {path} is in the table {found} times");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_in_the_table_is_for_admins() {
+        assert_eq!(Need::of(&Method::GET, Some("/api/v1/new")), OWN);
+        assert_eq!(Need::of(&Method::HEAD, Some("/api/v1/{pool}")), LOOK);
+        assert_eq!(Need::of(&Method::TRACE, Some("/healthz")), LOOK);
+        assert_eq!(Need::of(&Method::GET, None), LOOK);
+    }
+}

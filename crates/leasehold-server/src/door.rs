@@ -1,0 +1,119 @@
+//! The door that every connection comes through: plain or by TLS, and no more than are allowed at once.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+
+use axum_server::accept::Accept;
+use axum_server::tls_rustls::{RustlsAcceptor, RustlsConfig};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+use crate::app::App;
+
+/// The door.
+#[derive(Debug, Clone)]
+pub(crate) struct Door {
+    app: App,
+    tls: Option<RustlsAcceptor>,
+    open: Arc<AtomicUsize>,
+}
+
+impl Door {
+    pub(crate) fn new(app: App, tls: Option<RustlsConfig>) -> Self {
+        Self { app, tls: tls.map(RustlsAcceptor::new), open: Arc::default() }
+    }
+
+    fn let_in(&self) -> io::Result<Place> {
+        let place = Place(Arc::clone(&self.open));
+        if place.0.fetch_add(1, Ordering::SeqCst) < self.app.limits().connections {
+            return Ok(place);
+        }
+        metrics::counter!("leasehold_connections_refused_total").increment(1);
+        Err(io::Error::other("too many connections are open"))
+    }
+}
+
+/// One of the places for connections; free again when it is dropped.
+struct Place(Arc<AtomicUsize>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// What bytes go through, with or without TLS.
+trait Line: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Line for T {}
+
+/// A connection that was let in.
+pub(crate) struct Connection {
+    line: Box<dyn Line>,
+    _place: Place,
+}
+
+impl<S: Send + 'static> Accept<TcpStream, S> for Door {
+    type Stream = Connection;
+    type Service = S;
+    type Future = Pin<Box<dyn Future<Output = io::Result<(Connection, S)>> + Send>>;
+
+    fn accept(&self, stream: TcpStream, service: S) -> Self::Future {
+        let (place, tls) = (self.let_in(), self.tls.clone());
+        Box::pin(async move {
+            let place = place?;
+            stream.set_nodelay(true)?;
+            let (line, service): (Box<dyn Line>, S) = match tls {
+                None => (Box::new(stream), service),
+                Some(tls) => {
+                    let (stream, service) = tls.accept(stream, service).await?;
+                    (Box::new(stream), service)
+                }
+            };
+            Ok((Connection { line, _place: place }, service))
+        })
+    }
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.line).poll_read(context, into)
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.line).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.line).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.line).poll_shutdown(context)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.line).poll_write_vectored(context, parts)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.line.is_write_vectored()
+    }
+}
