@@ -33,10 +33,12 @@ def wait_for(what: str, holds: Callable[[], object], patience: float = 60.0) -> 
 
 
 class Server:
-    """A control plane on a database of its own, which it keeps across restarts."""
+    """A control plane on a database of its own, which it keeps across restarts; with keys for these roles, if any."""
 
-    def __init__(self) -> None:
+    def __init__(self, *roles: str) -> None:
         self._dir = tempfile.TemporaryDirectory()
+        self._database = ["--database", f"sqlite:{self._dir.name}/leases.db"]
+        self.keys = {role: self.key(role) for role in roles}
         self._port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
         self.url = f"http://127.0.0.1:{self._port}"
@@ -45,8 +47,7 @@ class Server:
     def start(self) -> None:
         """Starts it and waits until it answers."""
         command = [os.environ["LEASEHOLD_BIN"], "serve", "--listen", f"127.0.0.1:{self._port}"]
-        command += ["--database", f"sqlite:{self._dir.name}/leases.db"]
-        self._process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+        self._process = subprocess.Popen([*command, *self._database], stderr=subprocess.DEVNULL)
         client = Client(self.url)
 
         def answers() -> bool:
@@ -57,6 +58,12 @@ class Server:
             return True
 
         wait_for("the server answers", answers)
+
+    def key(self, role: str, *more: str) -> str:
+        """Makes an API key."""
+        command = [os.environ["LEASEHOLD_BIN"], "keys", "create", "--json", "--role", role, *more, *self._database]
+        made = subprocess.run(command, check=True, capture_output=True, text=True)
+        return str(json.loads(made.stdout)["key"])
 
     def kill(self) -> None:
         """Ends it without warning."""

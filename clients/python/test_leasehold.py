@@ -182,6 +182,28 @@ class Sessions(WithServer):
             self.assertEqual(session.acquire("a", "b"), {"a": 1, "b": 1})
 
 
+class Keys(unittest.TestCase):
+    """A server that wants to know who is there."""
+
+    def test_who_may_do_what(self) -> None:  # proves U01
+        server = Server("operator", "member", "read")
+        self.addCleanup(server.close)
+        operator, member, reader = (Client(server.url, api_key=key) for key in server.keys.values())
+        operator.put("jobs", "a")
+        self.assertRaises(Forbidden, member.put, "jobs", "b")
+        with member.acquire("jobs", "a") as lease:
+            self.assertEqual(reader.lease("jobs", "a").token, lease.token)
+            self.assertRaises(Forbidden, reader.acquire, "jobs", "a")
+        with member.session("jobs") as session:
+            self.assertEqual(session.acquire("a"), {"a": 2})
+        self.assertRaises(Forbidden, Client(server.url).lease, "jobs", "a")
+        with tempfile.TemporaryDirectory() as directory:
+            file = Path(directory, "credentials.json")
+            file.write_text(json.dumps({"user": "tracker", "password": server.keys["member"]}))
+            with Client(server.url, credentials=file).acquire("jobs", "a") as lease:
+                self.assertEqual(lease.check(), 3)
+
+
 class Line(unittest.TestCase):
     """What goes over the line, and what may come back."""
 

@@ -31,6 +31,7 @@ class Tracker:
             **{f"TRACKER_LEASE_{key}": value for key, value in LEASE.items()},
             "TRACKER_NAME": name,
             "TRACKER_MANAGER_URL": server.url,
+            "TRACKER_MANAGER_CREDENTIALS": f"{directory}/credentials",
             "TRACKER_MQTT_PORT": os.environ["MQTT_PORT"],
             "TRACKER_HEALTH_PORT": str(free_port()),
         }
@@ -59,10 +60,13 @@ class Tracker:
 
 class Together(unittest.TestCase):
     def setUp(self) -> None:
-        self.server = Server()
+        # Trackers have no more rights than they need.
+        self.server = Server("operator")
         self.addCleanup(self.server.close)
-        self.client = Client(self.server.url)
+        self.client = Client(self.server.url, api_key=self.server.keys["operator"])
         self._directory = self.enterContext(tempfile.TemporaryDirectory())
+        credentials = {"user": "tracker", "password": self.server.key("member", "--pool", "scenes")}
+        Path(self._directory, "credentials").write_text(json.dumps(credentials))
         cameras = {scene: f"{self._testMethodName}-{scene}" for scene in SCENES}
         for scene, camera in cameras.items():
             self.client.put("scenes", scene, document={"name": scene, "cameras": [camera]})

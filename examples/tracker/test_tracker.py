@@ -100,7 +100,8 @@ class Configuration(unittest.TestCase):
 class Working(Quiet):
     def test_messages_have_upstreams_fields_and_the_token(self) -> None:  # proves R040, C08, U02
         lease = mock.Mock(token=42, held=True, holder="h")
-        work = Work(Scene.of("scene-01", {"name": "Hall", "cameras": ["c1", {"uid": "c2"}, "no/topic"]}), self.bus, self.log, lease)
+        scene = Scene.of("scene-01", {"name": "Hall", "cameras": ["c1", {"uid": "c2"}, "no/topic"]})
+        work = Work(scene, self.bus, self.log, lease)
         work.start()
         self.assertEqual(set(self.bus.handlers), {"c1", "c2"})
         self.bus.handlers["c1"]("c1", {"timestamp": "now", "objects": {"person": [{"x": 1}], "car": []}})

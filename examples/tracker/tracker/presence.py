@@ -1,7 +1,7 @@
 """Which trackers there are, so that each knows its fair share.
 
-A tracker says that it is there by a session of its own in the scenes' pool, with its id and its capacity as labels. Whoever dies loses
-it by itself. Where the Manager knows no sessions, those count that hold scenes.
+A tracker says that it is there by a session of its own in the scenes' pool, with its id and its capacity as labels.
+Whoever dies loses it by itself. Where the Manager knows no sessions, those count that hold scenes.
 """
 
 from __future__ import annotations
