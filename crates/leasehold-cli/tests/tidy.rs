@@ -36,7 +36,7 @@ fn files(extensions: &[&str]) -> Vec<(PathBuf, String)> {
 
 #[test]
 fn no_source_file_is_two_things_in_one_room() {
-    for (path, text) in files(&["rs"]) {
+    for (path, text) in files(&["rs", "py"]) {
         let lines = text.lines().count();
         assert!(lines <= 500, "{} has {lines} lines; it is usually two things past 400", path.display());
     }
@@ -46,6 +46,9 @@ fn no_source_file_is_two_things_in_one_room() {
 fn every_source_file_opens_with_what_it_owns() {
     for (path, text) in files(&["rs"]) {
         assert!(text.starts_with("//!"), "{} does not say what it is", path.display());
+    }
+    for (path, text) in files(&["py"]) {
+        assert!(text.starts_with("\"\"\""), "{} does not say what it is", path.display());
     }
     for (path, text) in files(&["sql"]) {
         assert!(text.starts_with("--"), "{} does not say what it decides", path.display());
@@ -58,7 +61,7 @@ fn nothing_is_left_unfinished_or_silenced() {
     let words = ["TO", "FIX", "todo", "unimplemented", "dbg", "#[ign", "allow(dead", "allow(unused"];
     let ends = ["DO", "ME", "!(", "!(", "!(", "ore", "_code", "_"];
     let long = format!("{}{} = \"run by ./test --long\"]", words[5], ends[5]);
-    for (path, text) in files(&["rs", "sql", "toml", "sh"]) {
+    for (path, text) in files(&["rs", "py", "sql", "toml", "sh"]) {
         // Nothing is skipped for good: what takes long is run by the long campaign.
         let text = text.replace(&long, "");
         let shared_by_tests = path.components().any(|part| part.as_os_str() == "tests");

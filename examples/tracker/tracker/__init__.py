@@ -1,0 +1,1 @@
+"""A tracker that shares scenes with others of its kind by leases."""
