@@ -1,3 +1,5 @@
+//! What a listener hears, on a clock that stands still.
+
 use std::sync::Arc;
 
 use super::*;
