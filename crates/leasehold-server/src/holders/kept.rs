@@ -1,6 +1,7 @@
 //! What this replica remembers of the sessions it keeps, in case the store forgets.
 
 use std::collections::{HashMap, HashSet};
+use std::time::Duration;
 
 use leasehold::clock::Moment;
 use leasehold::lease::{BeatNumber, Term};
@@ -18,6 +19,8 @@ pub(super) struct Kept {
     pub(super) since: Option<Moment>,
     /// Wall time of its last renewal, for people.
     pub(super) wall_nanos: u64,
+    /// When the ledger was last told that it is renewed.
+    pub(super) told: Moment,
 }
 
 impl Kept {
@@ -38,13 +41,25 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// A renewal through this replica was confirmed; its request came at `began`.
-    pub(super) fn renewed(&mut self, session: &MemberId, beat: BeatNumber, began: Moment, wall_nanos: u64) {
-        if let Some(kept) = self.kept.get_mut(session) {
-            kept.beat = kept.beat.max(beat);
-            kept.since = Some(kept.since.map_or(began, |since| since.max(began)));
-            kept.wall_nanos = wall_nanos;
+    /// A renewal through this replica was confirmed; its request came at `began`. Says whether the ledger should be told,
+    /// which it is at most once in `every`.
+    pub(super) fn renewed(
+        &mut self,
+        session: &MemberId,
+        beat: BeatNumber,
+        began: Moment,
+        wall_nanos: u64,
+        every: Duration,
+    ) -> bool {
+        let Some(kept) = self.kept.get_mut(session) else { return true };
+        kept.beat = kept.beat.max(beat);
+        kept.since = Some(kept.since.map_or(began, |since| since.max(began)));
+        kept.wall_nanos = wall_nanos;
+        let due = began.since(kept.told) >= every;
+        if due {
+            kept.told = began;
         }
+        due
     }
 
     /// A session was read that holds `term`. The read before this one began at `before`.
@@ -65,7 +80,14 @@ impl Memory {
             }
             None => {
                 let session = open();
-                let kept = Kept { session, term: term.clone(), beat: record.beat, since: before, wall_nanos };
+                let kept = Kept {
+                    session,
+                    term: term.clone(),
+                    beat: record.beat,
+                    since: before,
+                    wall_nanos,
+                    told: Moment::default(),
+                };
                 self.kept.insert(record.id.clone(), kept);
             }
         }

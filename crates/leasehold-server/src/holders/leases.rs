@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use leasehold::clock::Moment;
 use leasehold::lease::{BeatNumber, Term};
 use leasehold::ledger::{Event, Reason};
 use leasehold::store::{
@@ -119,7 +120,8 @@ impl Desk {
         match self.call(self.store.claim(&session, &wanted)).await? {
             Answer::Done(Claimed::Granted { term, .. }) => {
                 let wall_nanos = self.clock.wall_nanos();
-                let kept = Kept { session, term, beat: BeatNumber(1), since: Some(began), wall_nanos };
+                let kept =
+                    Kept { session, term, beat: BeatNumber(1), since: Some(began), wall_nanos, told: began };
                 Ok(Claim::Granted(self.granted(kept, holder)))
             }
             Answer::Done(Claimed::Held { .. }) => {
@@ -217,16 +219,18 @@ impl Desk {
         }
     }
 
-    fn extended(
-        &self,
-        mut standing: Standing,
-        number: BeatNumber,
-        began: leasehold::clock::Moment,
-    ) -> Standing {
+    fn extended(&self, mut standing: Standing, number: BeatNumber, began: Moment) -> Standing {
         let wall_nanos = self.clock.wall_nanos();
-        let ttl = standing.holder.as_ref().map(|holder| holder.ttl).unwrap_or_default();
-        standing.expires_nanos = wall_nanos.saturating_add(u64::try_from(ttl.as_nanos()).unwrap_or(u64::MAX));
-        self.memory().renewed(&standing.session, number, began, wall_nanos);
+        let Some(holder) = &standing.holder else { return standing };
+        let ttl_nanos = u64::try_from(holder.ttl.as_nanos()).unwrap_or(u64::MAX);
+        standing.expires_nanos = wall_nanos.saturating_add(ttl_nanos);
+        if self.memory().renewed(&standing.session, number, began, wall_nanos, holder.ttl / 4) {
+            let mut row = self.rows.row(&standing.session, &holder.id, Event::Renewed);
+            row.number = Some(1);
+            row.ttl_ms = u64::try_from(holder.ttl.as_millis()).ok();
+            row.trusted_until = Some(began.after(holder.ttl));
+            self.rows.write(&self.pool, row);
+        }
         standing
     }
 
@@ -278,10 +282,10 @@ impl Desk {
             }
         };
         self.call(self.store.close(&standing.session)).await?;
-        let kept = self.memory().kept.remove(&standing.session);
+        self.memory().kept.remove(&standing.session);
         if let Some(holder) = &standing.holder {
             let mut row = self.rows.row(&standing.session, &holder.id, Event::Released);
-            row.number = kept.map(|_| 2);
+            row.number = Some(2);
             row.resource = Some(resource.clone());
             row.token = Some(standing.token);
             row.reason = Some(Reason::Voluntary);
