@@ -1,7 +1,5 @@
 //! What a holder asks for: a lease, more time, an end.
 
-use std::sync::Arc;
-
 use leasehold::clock::Moment;
 use leasehold::lease::{BeatNumber, Term};
 use leasehold::ledger::{Event, Reason};
@@ -270,7 +268,7 @@ impl Desk {
 
     /// Ends a lease. Says whether there was one.
     pub(crate) async fn release(
-        self: &Arc<Self>,
+        &self,
         resource: &ResourceId,
         caller: &Caller<'_>,
     ) -> Result<Result<Standing, Lost>, StoreError> {
@@ -291,11 +289,6 @@ impl Desk {
             row.reason = Some(Reason::Voluntary);
             self.rows.write(&self.pool, row);
         }
-        let (desk, session) = (Arc::clone(self), standing.session.clone());
-        tokio::spawn(async move {
-            // What is left over is found by the listener.
-            let _ = desk.call(desk.store.collect(&session)).await;
-        });
         Ok(Ok(standing))
     }
 }
