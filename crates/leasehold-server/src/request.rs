@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::to_bytes;
-use axum::extract::{FromRequest, MatchedPath, Request, State};
+use axum::extract::{FromRequest, FromRequestParts, MatchedPath, Request, State};
 use axum::http::header::CONTENT_LENGTH;
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
@@ -79,6 +80,19 @@ pub(crate) async fn finish(request: Request, next: Next) -> Response {
         line!(tracing::Level::DEBUG);
     }
     response
+}
+
+/// What a path names, with a sentence where it cannot be read.
+pub(crate) struct Path<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + Send> FromRequestParts<App> for Path<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let taken = axum::extract::Path::from_request_parts(parts, app).await;
+        let wrong = |error| Problem::malformed(format!("the path cannot be read: {error}"));
+        taken.map(|axum::extract::Path(taken)| Self(taken)).map_err(wrong)
+    }
 }
 
 /// The body of a request as it came, within its limits of size and time.

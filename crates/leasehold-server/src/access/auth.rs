@@ -40,6 +40,7 @@ pub(crate) struct Token {
         (status = 200, description = "the token", body = Token),
         (status = 400, description = "the name or the password is missing", body = ProblemBody),
         (status = 401, description = "the password is no key that is good", body = ProblemBody),
+        (status = "4XX", description = "the request cannot be used", body = ProblemBody),
         (status = 503, description = "the store does not answer", body = ProblemBody),
 ))]
 pub(crate) async fn auth(

@@ -169,6 +169,29 @@ pub(crate) struct PoolForm {
     pub(crate) settings: PoolSettings,
 }
 
+/// Where a pool is found.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+#[expect(dead_code, reason = "describes what `InPool` reads")]
+pub(crate) struct PoolPath {
+    /// The pool, such as scenes.
+    #[param(min_length = 1, max_length = 128, pattern = "^[A-Za-z0-9.-][A-Za-z0-9._-]*$")]
+    pool: String,
+}
+
+/// Where a resource is found.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+#[expect(dead_code, reason = "describes what `AtResource` reads")]
+pub(crate) struct ResourcePath {
+    /// The pool, such as scenes.
+    #[param(min_length = 1, max_length = 128, pattern = "^[A-Za-z0-9.-][A-Za-z0-9._-]*$")]
+    pool: String,
+    /// The resource, such as scene-01.
+    #[param(min_length = 1, max_length = 128, pattern = "^[A-Za-z0-9._:@+=-]+$")]
+    resource: String,
+}
+
 /// Which resources to list.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
