@@ -7,8 +7,8 @@ use axum::http::header::{
 };
 use axum::response::IntoResponse;
 use leasehold::lease::Nonce;
-use utoipa::openapi::OpenApi as Document;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
+use utoipa::openapi::{OpenApi as Document, RefOr, Required};
 use utoipa::{Modify, OpenApi};
 
 use crate::problem::ProblemBody;
@@ -40,10 +40,33 @@ impl Modify for Keys {
     }
 }
 
+/// Operations whose body may be left out: nothing of it is needed, or it can be said elsewhere.
+const BODY_IS_OPTIONAL: [&str; 8] = [
+    "patch_resource",
+    "put_resource",
+    "release_lease",
+    "renew_lease",
+    "rotate_key",
+    "set_pool",
+    "store_checkup",
+    "store_pools",
+];
+
 /// The OpenAPI document of everything that is served.
 #[must_use]
 pub fn document() -> Document {
-    routes::described().into_openapi()
+    let mut document = routes::described().into_openapi();
+    for item in document.paths.paths.values_mut() {
+        let operations = [&mut item.post, &mut item.put, &mut item.patch, &mut item.delete];
+        for operation in operations.into_iter().flatten() {
+            let id = operation.operation_id.as_deref().unwrap_or_default();
+            let is_optional = BODY_IS_OPTIONAL.contains(&id);
+            if let Some(RefOr::T(body)) = operation.request_body.as_mut().filter(|_| is_optional) {
+                body.required = Some(Required::False);
+            }
+        }
+    }
+    document
 }
 
 fn text() -> &'static str {

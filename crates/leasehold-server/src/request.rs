@@ -155,6 +155,10 @@ impl<T: DeserializeOwned> FromRequest<App> for Json<T> {
 /// Reads JSON; nothing at all is an empty object.
 pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let bytes = if bytes.iter().all(u8::is_ascii_whitespace) { b"{}" } else { bytes };
+    // A list would be taken for the fields of an object, in the order in which they happen to be written down.
+    if bytes.trim_ascii_start().starts_with(b"[") {
+        return Err(Problem::invalid("the body is a list; a JSON object is expected here"));
+    }
     serde_json::from_slice(bytes).map_err(|error| {
         let said = format!("the body is not the JSON that is expected here: {error}");
         if error.is_data() { Problem::invalid(said) } else { Problem::malformed(said) }

@@ -30,6 +30,7 @@ pub(crate) struct NewKeyBody {
     /// What it may do.
     role: Role,
     /// In which pools; all if this is left out.
+    #[schema(min_items = 1, max_items = 256)]
     pools: Option<BTreeSet<String>>,
     /// Whose pools.
     tenant: Option<String>,
@@ -136,8 +137,8 @@ pub(crate) async fn create(
 }
 
 /// A key
-#[utoipa::path(get, path = "/api/v1/keys/{key}", operation_id = "get_key", tag = "keys",
-    params(("key" = String, Path, description = "the id of the key")),
+#[utoipa::path(get, path = "/api/v1/keys/{id}", operation_id = "get_key", tag = "keys",
+    params(("id" = String, Path, description = "the id of the key")),
     responses(
         (status = 200, description = "what is known of it", body = KeyInfo),
         (status = 404, description = "there is none", body = ProblemBody, content_type = "application/problem+json"),
@@ -155,8 +156,8 @@ pub(crate) async fn get(
 /// Revoke a key
 ///
 /// Within a second no replica takes it any more. What it holds goes on until it is not renewed.
-#[utoipa::path(delete, path = "/api/v1/keys/{key}", operation_id = "revoke_key", tag = "keys",
-    params(("key" = String, Path, description = "the id of the key")),
+#[utoipa::path(delete, path = "/api/v1/keys/{id}", operation_id = "revoke_key", tag = "keys",
+    params(("id" = String, Path, description = "the id of the key")),
     responses(
         (status = 204, description = "revoked"),
         (status = 404, description = "there is none", body = ProblemBody, content_type = "application/problem+json"),
@@ -178,8 +179,8 @@ pub(crate) async fn revoke(
 /// Give a key a new secret
 ///
 /// Its id stays, so what it holds stays its own. The secret before is taken for a while longer.
-#[utoipa::path(post, path = "/api/v1/keys/{key}/rotate", operation_id = "rotate_key", tag = "keys", request_body = RotateBody,
-    params(("key" = String, Path, description = "the id of the key")),
+#[utoipa::path(post, path = "/api/v1/keys/{id}/rotate", operation_id = "rotate_key", tag = "keys", request_body = RotateBody,
+    params(("id" = String, Path, description = "the id of the key")),
     responses(
         (status = 200, description = "rotated", body = MadeKey),
         (status = 404, description = "there is none", body = ProblemBody, content_type = "application/problem+json"),

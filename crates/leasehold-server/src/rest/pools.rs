@@ -51,7 +51,7 @@ pub(crate) async fn list(State(app): State<App>, identity: Identity) -> Answer<a
 ))]
 pub(crate) async fn get(State(app): State<App>, within: InPool) -> Answer<axum::Json<PoolForm>> {
     let settings = settings(&app, &within.pool).await?;
-    Ok(axum::Json(PoolForm { pool: within.name, settings }))
+    Ok(axum::Json(PoolForm { pool: within.name, mode: settings.mode }))
 }
 
 /// Set something for a pool
@@ -73,7 +73,7 @@ pub(crate) async fn put(
     let value = serde_json::to_string(&settings).unwrap_or_default();
     let (pool, subject) = (server_pool()?, within.pool.as_str());
     match app.store().set_mark(&pool, MarkKind::Pool, subject, Some(&value), version).await? {
-        Marked::Set(_) => Ok(axum::Json(PoolForm { pool: within.name, settings })),
+        Marked::Set(_) => Ok(axum::Json(PoolForm { pool: within.name, mode: settings.mode })),
         Marked::Conflict(_) => {
             let said = "somebody else changed the pool at the same time; look and try again";
             Err(Problem::new(StatusCode::CONFLICT, "changed_meanwhile", said))

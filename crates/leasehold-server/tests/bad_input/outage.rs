@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use leasehold::clock;
 use leasehold::store::{self, Begin, StoreUrl};
 use leasehold_testkit::Postgres;
@@ -26,7 +27,7 @@ async fn unknown(plane: &Plane, when: &str) {
         (Method::GET, "/api/v1/pools"),
         (Method::POST, "/api/v1/store/checkup"),
     ];
-    for (method, path) in asked {
+    let one = async |(method, path): (Method, &str)| {
         let body = if path.contains("lease") { holder("h").to_string() } else { "{}".to_owned() };
         let began = clock::now();
         let asked = tokio::time::timeout(4 * BOUNDED, plane.send(method.clone(), path, body)).await;
@@ -35,7 +36,8 @@ async fn unknown(plane: &Plane, when: &str) {
         assert_eq!(answer.status, 503, "{when}, {method} {path}: {answer:?}");
         helps(&answer, 503, "unavailable");
         assert!(answer.header("retry-after").unwrap().parse::<u64>().unwrap() >= 1, "{answer:?}");
-    }
+    };
+    join_all(asked.map(one)).await;
     for (path, status) in [("/healthz", 200), ("/readyz", 503), ("/api/v1/health", 200)] {
         let answer: Answered = plane.get(path).await;
         assert_eq!(answer.status, status, "{when}, {path}: {answer:?}");
