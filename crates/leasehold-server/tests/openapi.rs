@@ -21,7 +21,7 @@ fn the_description_that_is_checked_in_is_that_of_the_code() {
     }
     let kept = std::fs::read_to_string(&file).unwrap_or_default();
     let differs = kept.lines().zip(made.lines()).position(|(kept, made)| kept != made);
-    let line = differs.map_or_else(|| kept.lines().count().min(made.lines().count()), |at| at) + 1;
+    let line = differs.unwrap_or_else(|| kept.lines().count().min(made.lines().count())) + 1;
     assert!(
         kept == made,
         "docs/openapi.json is not what the code serves, from line {line} on; if that is meant, renew it: {RENEW}"

@@ -44,7 +44,7 @@ function type(schema) {
 
 // What else a schema says.
 function bounds(schema) {
-  const words = { minimum: "at least", maximum: "at most", minLength: "length from", maxLength: "length to", pattern: "pattern", default: "default", format: "format" };
+  const words = { minimum: "at least", maximum: "at most", minLength: "characters from", maxLength: "to", pattern: "pattern", default: "default", format: "format" };
   return Object.entries(words).filter(([key]) => schema && schema[key] !== undefined)
     .map(([key, word]) => word + " " + (typeof schema[key] === "string" ? schema[key] : JSON.stringify(schema[key]))).join(", ");
 }
