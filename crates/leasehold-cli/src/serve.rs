@@ -28,6 +28,8 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
     }
     settings.events = events(&args)?;
     settings.limits = limits(&args);
+    #[cfg(unix)]
+    allow_connections(settings.limits.connections);
     settings.tls = tls(&args);
     let scheme = if settings.tls.is_some() { "https" } else { "http" };
     let running =
@@ -38,6 +40,21 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
     tracing::info!("told to stop: requests that are under way are finished");
     running.stop().await;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Every connection is an open file: takes as many of those as the system allows, and says so if they do not suffice.
+#[cfg(unix)]
+fn allow_connections(wanted: usize) {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return };
+    let raised = soft < hard && setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok();
+    let allowed = if raised { hard } else { soft };
+    if u64::try_from(wanted).is_ok_and(|wanted| allowed < wanted) {
+        tracing::warn!(
+            "this process may open {allowed} files, which is less than the {wanted} connections that are allowed; raise \
+             the limit (LimitNOFILE, ulimit -n) or give --max-connections"
+        );
+    }
 }
 
 /// Where everything is kept.

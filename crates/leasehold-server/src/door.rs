@@ -10,6 +10,7 @@ use axum_server::accept::Accept;
 use axum_server::tls_rustls::{RustlsAcceptor, RustlsConfig};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::time::{Sleep, sleep};
 
 use crate::app::App;
 
@@ -50,9 +51,30 @@ trait Line: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Line for T {}
 
+/// How HTTP/2 begins. Until it is known whether a client speaks it, nothing else watches over its time.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// A client that has not said yet which HTTP it speaks.
+struct Greeting {
+    /// How much of the preface it has sent.
+    heard: usize,
+    /// When it must have said so.
+    until: Pin<Box<Sleep>>,
+}
+
+impl Greeting {
+    /// Whether it is known by now.
+    fn hear(&mut self, bytes: &[u8]) -> bool {
+        let rest = &PREFACE[self.heard..];
+        self.heard += bytes.len().min(rest.len());
+        self.heard == PREFACE.len() || !rest.starts_with(bytes)
+    }
+}
+
 /// A connection that was let in.
 pub(crate) struct Connection {
     line: Box<dyn Line>,
+    greeting: Option<Greeting>,
     _place: Place,
 }
 
@@ -63,6 +85,7 @@ impl<S: Send + 'static> Accept<TcpStream, S> for Door {
 
     fn accept(&self, stream: TcpStream, service: S) -> Self::Future {
         let (place, tls) = (self.let_in(), self.tls.clone());
+        let patience = self.app.limits().head;
         Box::pin(async move {
             let place = place?;
             stream.set_nodelay(true)?;
@@ -73,7 +96,8 @@ impl<S: Send + 'static> Accept<TcpStream, S> for Door {
                     (Box::new(stream), service)
                 }
             };
-            Ok((Connection { line, _place: place }, service))
+            let greeting = Some(Greeting { heard: 0, until: Box::pin(sleep(patience)) });
+            Ok((Connection { line, greeting, _place: place }, service))
         })
     }
 }
@@ -84,7 +108,17 @@ impl AsyncRead for Connection {
         context: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.line).poll_read(context, into)
+        let before = into.filled().len();
+        let read = Pin::new(&mut self.line).poll_read(context, into);
+        let Some(greeting) = &mut self.greeting else { return read };
+        if read.is_pending() && greeting.until.as_mut().poll(context).is_ready() {
+            metrics::counter!("leasehold_connections_silent_total").increment(1);
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "nothing was said")));
+        }
+        if read.is_ready() && greeting.hear(&into.filled()[before..]) {
+            self.greeting = None;
+        }
+        read
     }
 }
 

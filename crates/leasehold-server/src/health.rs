@@ -90,7 +90,7 @@ pub(crate) async fn readyz(State(app): State<App>) -> impl IntoResponse {
 }
 
 /// The whole report
-#[utoipa::path(get, path = "/api/v1/health", tag = "health", security(()), responses((status = 200, description = "the report", body = Report)))]
+#[utoipa::path(get, path = "/api/v1/health", operation_id = "health", tag = "health", security(()), responses((status = 200, description = "the report", body = Report)))]
 pub(crate) async fn report(State(app): State<App>) -> axum::Json<Report> {
     let reason = store_answers(&app).await.err();
     axum::Json(Report {

@@ -8,6 +8,7 @@ use axum::response::IntoResponse;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
 use crate::app::App;
+use crate::problem::ProblemBody;
 
 /// Upper bounds of the classes into which durations fall, in seconds.
 const SECONDS: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5];
@@ -34,7 +35,11 @@ impl Metrics {
 }
 
 /// Figures for Prometheus
-#[utoipa::path(get, path = "/metrics", tag = "health", responses((status = 200, description = "the figures", body = String, content_type = "text/plain")))]
+#[utoipa::path(get, path = "/metrics", tag = "health", responses(
+    (status = 200, description = "the figures", body = String, content_type = "text/plain"),
+    (status = "4XX", description = "the request cannot be used", body = ProblemBody),
+    (status = 503, description = "the store does not answer", body = ProblemBody),
+))]
 pub(crate) async fn metrics(State(app): State<App>) -> impl IntoResponse {
     ([(CONTENT_TYPE, "text/plain; version=0.0.4")], app.metrics().render())
 }

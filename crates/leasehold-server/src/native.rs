@@ -32,10 +32,10 @@ type Answered<C> = Answer<Json<<C as Call>::Answer>>;
 #[expect(dead_code, reason = "describes what `Problem` writes")]
 pub(crate) enum Refused {
     /// The body cannot be read, is too large, or says something that cannot be.
-    #[response(status = "4XX")]
+    #[response(status = "4XX", content_type = "application/problem+json")]
     Invalid(ProblemBody),
     /// The answer is unknown: the store does not answer, or cannot be used.
-    #[response(status = 503)]
+    #[response(status = 503, content_type = "application/problem+json")]
     Unknown(ProblemBody),
 }
 
@@ -78,7 +78,7 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
 /// What the store can do
 ///
 /// Members ask this first, and go no further if they speak another version.
-#[utoipa::path(get, path = "/api/v1/store", tag = "store", responses(
+#[utoipa::path(get, path = "/api/v1/store", operation_id = "store", tag = "store", responses(
     (status = 200, description = "the version of this API and what the store can do", body = About),
     Refused,
 ))]

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::to_bytes;
-use axum::extract::{FromRequest, MatchedPath, Request, State};
+use axum::extract::{FromRequest, FromRequestParts, MatchedPath, Request, State};
 use axum::http::header::CONTENT_LENGTH;
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
@@ -81,6 +82,19 @@ pub(crate) async fn finish(request: Request, next: Next) -> Response {
     response
 }
 
+/// What a path names, with a sentence where it cannot be read.
+pub(crate) struct Path<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + Send> FromRequestParts<App> for Path<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let taken = axum::extract::Path::from_request_parts(parts, app).await;
+        let wrong = |error| Problem::malformed(format!("the path cannot be read: {error}"));
+        taken.map(|axum::extract::Path(taken)| Self(taken)).map_err(wrong)
+    }
+}
+
 /// The body of a request as it came, within its limits of size and time.
 pub(crate) struct Raw(pub(crate) Bytes);
 
@@ -141,6 +155,10 @@ impl<T: DeserializeOwned> FromRequest<App> for Json<T> {
 /// Reads JSON; nothing at all is an empty object.
 pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let bytes = if bytes.iter().all(u8::is_ascii_whitespace) { b"{}" } else { bytes };
+    // A list would be taken for the fields of an object, in the order in which they happen to be written down.
+    if bytes.trim_ascii_start().starts_with(b"[") {
+        return Err(Problem::invalid("the body is a list; a JSON object is expected here"));
+    }
     serde_json::from_slice(bytes).map_err(|error| {
         let said = format!("the body is not the JSON that is expected here: {error}");
         if error.is_data() { Problem::invalid(said) } else { Problem::malformed(said) }

@@ -7,7 +7,7 @@ pub(crate) mod resources;
 
 use std::sync::Arc;
 
-use axum::extract::{FromRequestParts, Path};
+use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use leasehold::{Pool, ResourceId};
@@ -17,6 +17,7 @@ use crate::access::Identity;
 use crate::app::App;
 use crate::holders::Desk;
 use crate::problem::{Answer, Problem};
+use crate::request::Path;
 
 /// The pool that a path names.
 pub(crate) struct InPool {
@@ -68,18 +69,11 @@ impl AtResource {
     }
 }
 
-async fn path<T: DeserializeOwned + Send>(parts: &mut Parts) -> Answer<T> {
-    let taken = Path::<T>::from_request_parts(parts, &()).await;
-    taken
-        .map(|Path(taken)| taken)
-        .map_err(|error| Problem::malformed(format!("the path cannot be read: {error}")))
-}
-
 impl FromRequestParts<App> for InPool {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Answer<Self> {
-        let name = path(parts).await?;
+        let Path(name) = Path::from_request_parts(parts, app).await?;
         Self::of(parts, app, name).await
     }
 }
@@ -88,7 +82,7 @@ impl FromRequestParts<App> for AtResource {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Answer<Self> {
-        let (name, resource): (String, String) = path(parts).await?;
+        let Path((name, resource)) = Path::<(String, String)>::from_request_parts(parts, app).await?;
         let within = InPool::of(parts, app, name).await?;
         let resource = ResourceId::new(resource).map_err(|error| Problem::invalid(error.to_string()))?;
         Ok(Self { within, resource })

@@ -38,6 +38,7 @@ pub(crate) fn described() -> OpenApiRouter<App> {
         .routes(routes!(health::report))
         .routes(routes!(metrics::metrics))
         .routes(routes!(openapi::served))
+        .routes(routes!(openapi::docs))
         .routes(routes!(auth::auth))
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::get, keys::revoke))

@@ -80,11 +80,11 @@ fn check(
 }
 
 macro_rules! id {
-    ($(#[$doc:meta])* $name:ident, $what:literal, $allowed:ident, $alphabet:ident) => {
+    ($(#[$doc:meta])* $name:ident, $what:literal, $allowed:ident, $alphabet:ident, $pattern:literal) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-        #[cfg_attr(feature = "openapi", schema(value_type = String, min_length = 1, max_length = 128))]
+        #[cfg_attr(feature = "openapi", schema(value_type = String, min_length = 1, max_length = 128, pattern = $pattern))]
         #[serde(try_from = "String", into = "String")]
         pub struct $name(Arc<str>);
 
@@ -154,20 +154,20 @@ macro_rules! id {
 
 id!(
     /// A set of resources that a group of members shares out.
-    Pool, "pool", is_plain, PLAIN
+    Pool, "pool", is_plain, PLAIN, "^[A-Za-z0-9._-]+$"
 );
 id!(
     /// One piece of work in a pool.
-    ResourceId, "resource id", is_extended, EXTENDED
+    ResourceId, "resource id", is_extended, EXTENDED, "^[A-Za-z0-9._:@+=-]+$"
 );
 id!(
     /// The stable name of a member, the same after a restart.
-    MemberName, "member name", is_plain, PLAIN
+    MemberName, "member name", is_plain, PLAIN, "^[A-Za-z0-9._-]+$"
 );
 id!(
     /// One incarnation of a member in a pool: `hostname-bootnanos-8hex`, never reused. A member's session
     /// carries the member's id, so the two are one type; a member that lost its session goes on under a new id.
-    MemberId, "member id", is_plain, PLAIN
+    MemberId, "member id", is_plain, PLAIN, "^[A-Za-z0-9._-]+$"
 );
 
 impl MemberName {

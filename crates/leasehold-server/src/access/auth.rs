@@ -14,15 +14,16 @@ use crate::request::Raw;
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct Credentials {
     /// Any name; it decides nothing.
-    #[schema(example = "tracker")]
+    #[schema(example = "tracker", required = true, value_type = String, min_length = 1)]
     username: Option<String>,
     /// The key.
-    #[schema(example = "lh_…")]
+    #[schema(example = "lh_…", required = true, value_type = String, min_length = 1)]
     password: Option<String>,
 }
 
 /// What to send from now on.
 #[derive(Serialize, ToSchema)]
+#[schema(as = AuthToken)]
 pub(crate) struct Token {
     /// To be sent as `Authorization: Token …`.
     token: String,
@@ -40,6 +41,7 @@ pub(crate) struct Token {
         (status = 200, description = "the token", body = Token),
         (status = 400, description = "the name or the password is missing", body = ProblemBody),
         (status = 401, description = "the password is no key that is good", body = ProblemBody),
+        (status = "4XX", description = "the request cannot be used", body = ProblemBody),
         (status = 503, description = "the store does not answer", body = ProblemBody),
 ))]
 pub(crate) async fn auth(

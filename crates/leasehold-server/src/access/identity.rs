@@ -91,7 +91,8 @@ impl Identity {
 
     /// The pool of that name, as the store knows it. Whether there is one makes no difference to the answer.
     pub(crate) fn pool(&self, name: &str) -> Answer<Pool> {
-        if RESERVED.contains(&name) || name.starts_with('_') {
+        // What is written in a path must not mean the path.
+        if RESERVED.contains(&name) || name.starts_with('_') || [".", ".."].contains(&name) {
             return Err(Problem::invalid(format!("{name:?} cannot be the name of a pool; it is reserved")));
         }
         let invalid = |error: leasehold::lease::IdError| Problem::invalid(error.to_string());

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::CACHE_CONTROL;
 use axum::response::{IntoResponse, Response};
@@ -14,7 +14,7 @@ use super::Identity;
 use crate::app::App;
 use crate::keys::{self, KeyError, KeyInfo, NewKey, Role, Secret};
 use crate::problem::{Answer, Problem, ProblemBody};
-use crate::request::Json;
+use crate::request::{Json, Path};
 
 /// How long the secret before is taken after a rotation, unless said otherwise.
 const GRACE: Duration = Duration::from_secs(3600);
@@ -30,6 +30,7 @@ pub(crate) struct NewKeyBody {
     /// What it may do.
     role: Role,
     /// In which pools; all if this is left out.
+    #[schema(min_items = 1, max_items = 256)]
     pools: Option<BTreeSet<String>>,
     /// Whose pools.
     tenant: Option<String>,
@@ -96,10 +97,10 @@ fn made(status: StatusCode, info: KeyInfo, secret: &Secret) -> Response {
 /// Every key
 ///
 /// Without secrets: nobody has those but whoever was given them. Admins of a tenant see its keys.
-#[utoipa::path(get, path = "/api/v1/keys", tag = "keys", responses(
+#[utoipa::path(get, path = "/api/v1/keys", operation_id = "list_keys", tag = "keys", responses(
     (status = 200, description = "the keys, the oldest first", body = Vec<KeyInfo>),
-    (status = "4XX", description = "the request cannot be used", body = ProblemBody),
-    (status = 503, description = "the store does not answer", body = ProblemBody),
+    (status = "4XX", description = "the request cannot be used", body = ProblemBody, content_type = "application/problem+json"),
+    (status = 503, description = "the store does not answer", body = ProblemBody, content_type = "application/problem+json"),
 ))]
 pub(crate) async fn list(State(app): State<App>, identity: Identity) -> Answer<axum::Json<Vec<KeyInfo>>> {
     let mut found = keys::list(&**app.store()).await?;
@@ -110,10 +111,10 @@ pub(crate) async fn list(State(app): State<App>, identity: Identity) -> Answer<a
 /// Make a key
 ///
 /// The key is in the answer and nowhere else. Where none was ever made, from then on one is asked for.
-#[utoipa::path(post, path = "/api/v1/keys", tag = "keys", request_body = NewKeyBody, responses(
+#[utoipa::path(post, path = "/api/v1/keys", operation_id = "create_key", tag = "keys", request_body = NewKeyBody, responses(
     (status = 201, description = "made", body = MadeKey),
-    (status = "4XX", description = "the request cannot be used", body = ProblemBody),
-    (status = 503, description = "the store does not answer", body = ProblemBody),
+    (status = "4XX", description = "the request cannot be used", body = ProblemBody, content_type = "application/problem+json"),
+    (status = 503, description = "the store does not answer", body = ProblemBody, content_type = "application/problem+json"),
 ))]
 pub(crate) async fn create(
     State(app): State<App>,
@@ -136,13 +137,13 @@ pub(crate) async fn create(
 }
 
 /// A key
-#[utoipa::path(get, path = "/api/v1/keys/{key}", tag = "keys",
-    params(("key" = String, Path, description = "the id of the key")),
+#[utoipa::path(get, path = "/api/v1/keys/{id}", operation_id = "get_key", tag = "keys",
+    params(("id" = String, Path, description = "the id of the key")),
     responses(
         (status = 200, description = "what is known of it", body = KeyInfo),
-        (status = 404, description = "there is none", body = ProblemBody),
-        (status = "4XX", description = "the request cannot be used", body = ProblemBody),
-        (status = 503, description = "the store does not answer", body = ProblemBody),
+        (status = 404, description = "there is none", body = ProblemBody, content_type = "application/problem+json"),
+        (status = "4XX", description = "the request cannot be used", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 503, description = "the store does not answer", body = ProblemBody, content_type = "application/problem+json"),
 ))]
 pub(crate) async fn get(
     State(app): State<App>,
@@ -155,13 +156,13 @@ pub(crate) async fn get(
 /// Revoke a key
 ///
 /// Within a second no replica takes it any more. What it holds goes on until it is not renewed.
-#[utoipa::path(delete, path = "/api/v1/keys/{key}", tag = "keys",
-    params(("key" = String, Path, description = "the id of the key")),
+#[utoipa::path(delete, path = "/api/v1/keys/{id}", operation_id = "revoke_key", tag = "keys",
+    params(("id" = String, Path, description = "the id of the key")),
     responses(
         (status = 204, description = "revoked"),
-        (status = 404, description = "there is none", body = ProblemBody),
-        (status = "4XX", description = "the request cannot be used", body = ProblemBody),
-        (status = 503, description = "the store does not answer", body = ProblemBody),
+        (status = 404, description = "there is none", body = ProblemBody, content_type = "application/problem+json"),
+        (status = "4XX", description = "the request cannot be used", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 503, description = "the store does not answer", body = ProblemBody, content_type = "application/problem+json"),
 ))]
 pub(crate) async fn revoke(
     State(app): State<App>,
@@ -178,13 +179,13 @@ pub(crate) async fn revoke(
 /// Give a key a new secret
 ///
 /// Its id stays, so what it holds stays its own. The secret before is taken for a while longer.
-#[utoipa::path(post, path = "/api/v1/keys/{key}/rotate", tag = "keys", request_body = RotateBody,
-    params(("key" = String, Path, description = "the id of the key")),
+#[utoipa::path(post, path = "/api/v1/keys/{id}/rotate", operation_id = "rotate_key", tag = "keys", request_body = RotateBody,
+    params(("id" = String, Path, description = "the id of the key")),
     responses(
         (status = 200, description = "rotated", body = MadeKey),
-        (status = 404, description = "there is none", body = ProblemBody),
-        (status = "4XX", description = "the request cannot be used", body = ProblemBody),
-        (status = 503, description = "the store does not answer", body = ProblemBody),
+        (status = 404, description = "there is none", body = ProblemBody, content_type = "application/problem+json"),
+        (status = "4XX", description = "the request cannot be used", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 503, description = "the store does not answer", body = ProblemBody, content_type = "application/problem+json"),
 ))]
 pub(crate) async fn rotate(
     State(app): State<App>,

@@ -52,9 +52,10 @@ pub(crate) struct Which {
 ///
 /// Server-sent events without end. Each has the number of its row as its `id` and the event as JSON in `data`. A client that
 /// comes back with `Last-Event-ID` goes on where it was; if rows were dropped meanwhile, an event `gap` comes first.
-#[utoipa::path(get, path = "/api/v1/events", tag = "events", params(Which), responses(
+#[utoipa::path(get, path = "/api/v1/events", operation_id = "follow_events", tag = "events", params(Which), responses(
     (status = 200, description = "the events", content_type = "text/event-stream"),
-    (status = 422, description = "a name or number cannot be used", body = ProblemBody),
+    (status = "4XX", description = "the request cannot be used", body = ProblemBody),
+    (status = 503, description = "too many streams are open, or the store does not answer", body = ProblemBody),
 ))]
 pub(crate) async fn follow(
     State(app): State<App>,

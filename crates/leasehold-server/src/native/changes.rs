@@ -39,7 +39,7 @@ pub(crate) struct OfPool {
 ///
 /// Server-sent events `changed` (read again) and `doubted` (read again, and give a sign of life), one at the beginning of
 /// every stream. A remark is sent every 5 seconds: a stream on which nothing is heard for longer is dead.
-#[utoipa::path(get, path = "/api/v1/store/changes", tag = "store", params(OfPool), responses(
+#[utoipa::path(get, path = "/api/v1/store/changes", operation_id = "store_changes", tag = "store", params(OfPool), responses(
     (status = 200, description = "events", content_type = "text/event-stream", body = String),
     Refused,
 ))]

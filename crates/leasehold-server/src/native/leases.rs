@@ -19,7 +19,7 @@ use crate::app::App;
 /// Takes what is free
 ///
 /// Each item is atomic, the batch is not. Outcomes answer items in order.
-#[utoipa::path(post, path = "/api/v1/store/acquire", tag = "store", request_body = AcquireCall,
+#[utoipa::path(post, path = "/api/v1/store/acquire", operation_id = "store_acquire", tag = "store", request_body = AcquireCall,
     responses((status = 200, description = "done, or not: what became of it", body = Answer<Vec<Acquired>>), Refused))]
 pub(crate) async fn acquire(
     State(app): State<App>,
@@ -34,7 +34,7 @@ pub(crate) async fn acquire(
 }
 
 /// Gives back exactly the named terms
-#[utoipa::path(post, path = "/api/v1/store/release", tag = "store", request_body = ReleaseCall,
+#[utoipa::path(post, path = "/api/v1/store/release", operation_id = "store_release", tag = "store", request_body = ReleaseCall,
     responses((status = 200, description = "done, or not: what became of it", body = Answer<Vec<Released>>), Refused))]
 pub(crate) async fn release(
     State(app): State<App>,
@@ -51,7 +51,7 @@ pub(crate) async fn release(
 /// Marks a term as revoked
 ///
 /// From then on the holder's beats do not extend it.
-#[utoipa::path(post, path = "/api/v1/store/revoke", tag = "store", request_body = RevokeCall,
+#[utoipa::path(post, path = "/api/v1/store/revoke", operation_id = "store_revoke", tag = "store", request_body = RevokeCall,
     responses((status = 200, description = "done, or not: what became of it", body = Reply<Revoked>), Refused))]
 pub(crate) async fn revoke(
     State(app): State<App>,
@@ -66,7 +66,7 @@ pub(crate) async fn revoke(
 /// Frees a revoked term
 ///
 /// The caller has waited for a whole TTL of the holder since its own revocation was confirmed.
-#[utoipa::path(post, path = "/api/v1/store/free_revoked", tag = "store", request_body = FreeRevokedCall,
+#[utoipa::path(post, path = "/api/v1/store/free_revoked", operation_id = "store_free_revoked", tag = "store", request_body = FreeRevokedCall,
     responses((status = 200, description = "done, or not: what became of it", body = Reply<Freed>), Refused))]
 pub(crate) async fn free_revoked(
     State(app): State<App>,
@@ -81,7 +81,7 @@ pub(crate) async fn free_revoked(
 /// Frees a lease whose holder's session is absent
 ///
 /// The caller has heard holder and token unchanged, and the session absent, for a whole TTL.
-#[utoipa::path(post, path = "/api/v1/store/free_orphan", tag = "store", request_body = FreeOrphanCall,
+#[utoipa::path(post, path = "/api/v1/store/free_orphan", operation_id = "store_free_orphan", tag = "store", request_body = FreeOrphanCall,
     responses((status = 200, description = "done, or not: what became of it", body = Reply<Freed>), Refused))]
 pub(crate) async fn free_orphan(
     State(app): State<App>,
@@ -96,7 +96,7 @@ pub(crate) async fn free_orphan(
 /// Who holds what
 ///
 /// Freed leases included. With a cursor, what changed since.
-#[utoipa::path(post, path = "/api/v1/store/leases", tag = "store", request_body = LeasesCall,
+#[utoipa::path(post, path = "/api/v1/store/leases", operation_id = "store_leases", tag = "store", request_body = LeasesCall,
     responses((status = 200, description = "done, or not: what became of it", body = Reply<Changed<LeaseRecord>>), Refused))]
 pub(crate) async fn leases(
     State(app): State<App>,
@@ -109,7 +109,7 @@ pub(crate) async fn leases(
 }
 
 /// Every pool that the caller may see
-#[utoipa::path(post, path = "/api/v1/store/pools", tag = "store", request_body = PoolsCall,
+#[utoipa::path(post, path = "/api/v1/store/pools", operation_id = "store_pools", tag = "store", request_body = PoolsCall,
     responses((status = 200, description = "done, or not: what became of it", body = Reply<Vec<Pool>>), Refused))]
 pub(crate) async fn pools(
     State(app): State<App>,
@@ -122,7 +122,7 @@ pub(crate) async fn pools(
 }
 
 /// How well the store keeps its word with its present settings
-#[utoipa::path(post, path = "/api/v1/store/checkup", tag = "store", request_body = CheckupCall,
+#[utoipa::path(post, path = "/api/v1/store/checkup", operation_id = "store_checkup", tag = "store", request_body = CheckupCall,
     responses((status = 200, description = "done, or not: what became of it", body = Reply<Checkup>), Refused))]
 pub(crate) async fn checkup(State(app): State<App>, Body(call): Body<CheckupCall>) -> Answered<CheckupCall> {
     let CheckupCall {} = call;

@@ -27,7 +27,7 @@ const SUBJECT_MAX: usize = 512;
 /// Operators' marks
 ///
 /// Removed ones included. With a cursor, what changed since.
-#[utoipa::path(post, path = "/api/v1/store/marks", tag = "store", request_body = MarksCall,
+#[utoipa::path(post, path = "/api/v1/store/marks", operation_id = "store_marks", tag = "store", request_body = MarksCall,
     responses((status = 200, description = "done, or not: what became of it", body = Reply<Changed<Mark>>), Refused))]
 pub(crate) async fn marks(
     State(app): State<App>,
@@ -42,7 +42,7 @@ pub(crate) async fn marks(
 /// Sets or, with no value, removes a mark
 ///
 /// Only if its version is still the expected one; 0 is absent.
-#[utoipa::path(post, path = "/api/v1/store/set_mark", tag = "store", request_body = SetMarkCall,
+#[utoipa::path(post, path = "/api/v1/store/set_mark", operation_id = "store_set_mark", tag = "store", request_body = SetMarkCall,
     responses((status = 200, description = "done, or not: what became of it", body = Reply<Marked>), Refused))]
 pub(crate) async fn set_mark(
     State(app): State<App>,
@@ -65,7 +65,7 @@ pub(crate) async fn set_mark(
 /// Declared resources
 ///
 /// Removed ones included. With a cursor, what changed since.
-#[utoipa::path(post, path = "/api/v1/store/resources", tag = "store", request_body = ResourcesCall,
+#[utoipa::path(post, path = "/api/v1/store/resources", operation_id = "store_resources", tag = "store", request_body = ResourcesCall,
     responses((status = 200, description = "done, or not: what became of it", body = Reply<Changed<Declared>>), Refused))]
 pub(crate) async fn resources(
     State(app): State<App>,
@@ -80,7 +80,7 @@ pub(crate) async fn resources(
 /// Declares, changes or removes a resource
 ///
 /// Only if its version is still the one given; 0 is absent.
-#[utoipa::path(post, path = "/api/v1/store/declare", tag = "store", request_body = DeclareCall,
+#[utoipa::path(post, path = "/api/v1/store/declare", operation_id = "store_declare", tag = "store", request_body = DeclareCall,
     responses((status = 200, description = "done, or not: what became of it", body = Reply<Marked>), Refused))]
 pub(crate) async fn declare(
     State(app): State<App>,
@@ -93,7 +93,7 @@ pub(crate) async fn declare(
 }
 
 /// Keeps a listing under the id of its content
-#[utoipa::path(post, path = "/api/v1/store/publish", tag = "store", request_body = PublishCall,
+#[utoipa::path(post, path = "/api/v1/store/publish", operation_id = "store_publish", tag = "store", request_body = PublishCall,
     responses((status = 200, description = "done, or not: what became of it", body = Reply<Nothing>), Refused))]
 pub(crate) async fn publish(
     State(app): State<App>,
@@ -112,7 +112,7 @@ pub(crate) async fn publish(
 }
 
 /// The listing with an id
-#[utoipa::path(post, path = "/api/v1/store/listing", tag = "store", request_body = ListingCall,
+#[utoipa::path(post, path = "/api/v1/store/listing", operation_id = "store_listing", tag = "store", request_body = ListingCall,
     responses((status = 200, description = "done, or not: what became of it", body = Reply<Option<Vec<ResourceId>>>), Refused))]
 pub(crate) async fn listing(
     State(app): State<App>,
@@ -125,7 +125,7 @@ pub(crate) async fn listing(
 }
 
 /// Forgets listings that nobody publishes
-#[utoipa::path(post, path = "/api/v1/store/collect_listings", tag = "store", request_body = CollectListingsCall,
+#[utoipa::path(post, path = "/api/v1/store/collect_listings", operation_id = "store_collect_listings", tag = "store", request_body = CollectListingsCall,
     responses((status = 200, description = "done, or not: what became of it", body = Reply<Nothing>), Refused))]
 pub(crate) async fn collect_listings(
     State(app): State<App>,
@@ -138,7 +138,7 @@ pub(crate) async fn collect_listings(
 }
 
 /// Appends rows to the ledger
-#[utoipa::path(post, path = "/api/v1/store/append", tag = "store", request_body = AppendCall,
+#[utoipa::path(post, path = "/api/v1/store/append", operation_id = "store_append", tag = "store", request_body = AppendCall,
     responses((status = 200, description = "done, or not: what became of it", body = Reply<Nothing>), Refused))]
 pub(crate) async fn append(
     State(app): State<App>,
@@ -154,7 +154,7 @@ pub(crate) async fn append(
 /// Rows of the ledger, oldest first
 ///
 /// At most 10000; who wants more asks again after the last.
-#[utoipa::path(post, path = "/api/v1/store/ledger", tag = "store", request_body = LedgerCall,
+#[utoipa::path(post, path = "/api/v1/store/ledger", operation_id = "store_ledger", tag = "store", request_body = LedgerCall,
     responses((status = 200, description = "done, or not: what became of it", body = Reply<Vec<Row>>), Refused))]
 pub(crate) async fn ledger(
     State(app): State<App>,

@@ -37,7 +37,7 @@ fn session(scope: &Scope, session: Session) -> problem::Answer<OpenSession> {
 /// Opens a session
 ///
 /// Answers the nonce of the era it was opened in.
-#[utoipa::path(post, path = "/api/v1/store/open", tag = "store", request_body = OpenCall,
+#[utoipa::path(post, path = "/api/v1/store/open", operation_id = "store_open", tag = "store", request_body = OpenCall,
     responses((status = 200, description = "done, or not: what became of it", body = Answer<Hex>), Refused))]
 pub(crate) async fn open(
     State(app): State<App>,
@@ -52,7 +52,7 @@ pub(crate) async fn open(
 /// Opens a session and takes one resource with it
 ///
 /// Or opens nothing, because somebody has it.
-#[utoipa::path(post, path = "/api/v1/store/claim", tag = "store", request_body = ClaimCall,
+#[utoipa::path(post, path = "/api/v1/store/claim", operation_id = "store_claim", tag = "store", request_body = ClaimCall,
     responses((status = 200, description = "done, or not: what became of it", body = Answer<Claimed>), Refused))]
 pub(crate) async fn claim(
     State(app): State<App>,
@@ -67,7 +67,7 @@ pub(crate) async fn claim(
 /// Raises a session's beat
 ///
 /// Answers the terms that were revoked.
-#[utoipa::path(post, path = "/api/v1/store/beat", tag = "store", request_body = BeatCall,
+#[utoipa::path(post, path = "/api/v1/store/beat", operation_id = "store_beat", tag = "store", request_body = BeatCall,
     responses((status = 200, description = "done, or not: what became of it", body = Answer<Vec<Term>>), Refused))]
 pub(crate) async fn beat(
     State(app): State<App>,
@@ -80,7 +80,7 @@ pub(crate) async fn beat(
 }
 
 /// Replaces what a session publishes about itself
-#[utoipa::path(post, path = "/api/v1/store/describe", tag = "store", request_body = DescribeCall,
+#[utoipa::path(post, path = "/api/v1/store/describe", operation_id = "store_describe", tag = "store", request_body = DescribeCall,
     responses((status = 200, description = "done, or not: what became of it", body = Answer<Nothing>), Refused))]
 pub(crate) async fn describe(
     State(app): State<App>,
@@ -95,7 +95,7 @@ pub(crate) async fn describe(
 /// Ends the caller's own session
 ///
 /// With it everything that it holds is free.
-#[utoipa::path(post, path = "/api/v1/store/close", tag = "store", request_body = CloseCall,
+#[utoipa::path(post, path = "/api/v1/store/close", operation_id = "store_close", tag = "store", request_body = CloseCall,
     responses((status = 200, description = "done, or not: what became of it", body = Reply<Nothing>), Refused))]
 pub(crate) async fn close(
     State(app): State<App>,
@@ -110,7 +110,7 @@ pub(crate) async fn close(
 /// Ends a session that fell silent
 ///
 /// The caller has heard this beat, and no other, for the whole TTL of the session.
-#[utoipa::path(post, path = "/api/v1/store/end_silent", tag = "store", request_body = EndSilentCall,
+#[utoipa::path(post, path = "/api/v1/store/end_silent", operation_id = "store_end_silent", tag = "store", request_body = EndSilentCall,
     responses((status = 200, description = "done, or not: what became of it", body = Reply<EndSilent>), Refused))]
 pub(crate) async fn end_silent(
     State(app): State<App>,
@@ -123,7 +123,7 @@ pub(crate) async fn end_silent(
 }
 
 /// Forgets an ended session
-#[utoipa::path(post, path = "/api/v1/store/collect", tag = "store", request_body = CollectCall,
+#[utoipa::path(post, path = "/api/v1/store/collect", operation_id = "store_collect", tag = "store", request_body = CollectCall,
     responses((status = 200, description = "done, or not: what became of it", body = Reply<Nothing>), Refused))]
 pub(crate) async fn collect(
     State(app): State<App>,
@@ -138,7 +138,7 @@ pub(crate) async fn collect(
 /// Who is there
 ///
 /// Ended sessions included. With a cursor, what changed since.
-#[utoipa::path(post, path = "/api/v1/store/sessions", tag = "store", request_body = SessionsCall,
+#[utoipa::path(post, path = "/api/v1/store/sessions", operation_id = "store_sessions", tag = "store", request_body = SessionsCall,
     responses((status = 200, description = "done, or not: what became of it", body = Reply<Changed<SessionRecord>>), Refused))]
 pub(crate) async fn sessions(
     State(app): State<App>,
@@ -152,7 +152,7 @@ pub(crate) async fn sessions(
 }
 
 /// Says again, after a freeze, what a session holds
-#[utoipa::path(post, path = "/api/v1/store/reassert", tag = "store", request_body = ReassertCall,
+#[utoipa::path(post, path = "/api/v1/store/reassert", operation_id = "store_reassert", tag = "store", request_body = ReassertCall,
     responses((status = 200, description = "done, or not: what became of it", body = Answer<Vec<Reasserted>>), Refused))]
 pub(crate) async fn reassert(
     State(app): State<App>,
@@ -169,7 +169,7 @@ pub(crate) async fn reassert(
 ///
 /// The caller has heard this nonce for the longest TTL that the store knows of. Whom only a part of the store is open to
 /// changes nothing by it: the control plane ends freezes itself.
-#[utoipa::path(post, path = "/api/v1/store/thaw", tag = "store", request_body = ThawCall,
+#[utoipa::path(post, path = "/api/v1/store/thaw", operation_id = "store_thaw", tag = "store", request_body = ThawCall,
     responses((status = 200, description = "done, or not: what became of it", body = Reply<Thawed>), Refused))]
 pub(crate) async fn thaw(
     State(app): State<App>,

@@ -165,8 +165,31 @@ pub(crate) struct PoolForm {
     /// Its name.
     #[schema(example = "scenes")]
     pub(crate) pool: String,
-    #[serde(flatten)]
-    pub(crate) settings: PoolSettings,
+    /// How it is shared out.
+    pub(crate) mode: Mode,
+}
+
+/// Where a pool is found.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+#[expect(dead_code, reason = "describes what `InPool` reads")]
+pub(crate) struct PoolPath {
+    /// The pool, such as scenes.
+    #[param(min_length = 1, max_length = 128, pattern = "^[A-Za-z0-9.-][A-Za-z0-9._-]*$")]
+    pool: String,
+}
+
+/// Where a resource is found.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+#[expect(dead_code, reason = "describes what `AtResource` reads")]
+pub(crate) struct ResourcePath {
+    /// The pool, such as scenes.
+    #[param(min_length = 1, max_length = 128, pattern = "^[A-Za-z0-9.-][A-Za-z0-9._-]*$")]
+    pool: String,
+    /// The resource, such as scene-01.
+    #[param(min_length = 1, max_length = 128, pattern = "^[A-Za-z0-9._:@+=-]+$")]
+    resource: String,
 }
 
 /// Which resources to list.
@@ -179,6 +202,7 @@ pub(crate) struct Listed {
     #[param(minimum = 1)]
     pub(crate) limit: Option<usize>,
     /// Only those with greater ids.
+    #[param(min_length = 1, max_length = 128, pattern = "^[A-Za-z0-9._:@+=-]+$")]
     pub(crate) after: Option<String>,
 }
 
@@ -186,9 +210,10 @@ pub(crate) struct Listed {
 #[derive(Debug, Deserialize, ToSchema)]
 pub(crate) struct AcquireBody {
     /// Who: a name that no other process has at the same time.
-    #[schema(example = "tracker-0")]
+    #[schema(example = "tracker-0", min_length = 1, max_length = 128, pattern = "^[A-Za-z0-9._-]+$")]
     pub(crate) holder_id: String,
     /// How long the lease lasts without a renewal, in milliseconds; 30 seconds unless the pool has another default.
+    #[schema(minimum = 1000, maximum = 3_600_000)]
     pub(crate) ttl_ms: Option<u64>,
     /// Labels of the holder, where the resource requires some.
     #[serde(default)]

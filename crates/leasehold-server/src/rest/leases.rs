@@ -9,7 +9,7 @@ use leasehold::participant::{TTL_MAX, TTL_MIN};
 use leasehold::store::MarkKind;
 use leasehold::{MemberName, Token, clock};
 
-use super::forms::{AcquireBody, HolderBody, HolderQuery, LeaseForm, current};
+use super::forms::{AcquireBody, HolderBody, HolderQuery, LeaseForm, ResourcePath, current};
 use super::{AtResource, Query};
 use crate::app::App;
 use crate::holders::{Caller, Claim, Holder, Known, Lost, Renewal, Standing};
@@ -37,9 +37,8 @@ fn measured<T>(op: &'static str, began: clock::Moment, result: &'static str, ans
 /// Who holds the resource
 ///
 /// For whoever checks fencing tokens: the newest version that was granted, and to whom.
-#[utoipa::path(get, path = "/api/v1/{pool}/{resource}/lease", tag = "leases", params(
-    ("pool" = String, Path, description = "the pool, such as scenes"),
-    ("resource" = String, Path, description = "the resource, such as scene-01"),
+#[utoipa::path(get, path = "/api/v1/{pool}/{resource}/lease", operation_id = "get_lease", tag = "leases", params(
+    ResourcePath,
 ), responses(
     (status = 200, description = "the lease as it stands", body = LeaseForm),
     (status = 404, description = "there is no such resource", body = ProblemBody),
@@ -63,9 +62,8 @@ pub(crate) async fn get(State(app): State<App>, at: AtResource) -> Answer<axum::
 ///
 /// Granted if nobody holds it. Whoever holds it, the same holder too, is answered 409, unless it repeats the request with the
 /// same `Idempotency-Key`.
-#[utoipa::path(post, path = "/api/v1/{pool}/{resource}/lease", tag = "leases", request_body = AcquireBody, params(
-    ("pool" = String, Path, description = "the pool, such as scenes"),
-    ("resource" = String, Path, description = "the resource, such as scene-01"),
+#[utoipa::path(post, path = "/api/v1/{pool}/{resource}/lease", operation_id = "acquire_lease", tag = "leases", request_body = AcquireBody, params(
+    ResourcePath,
     ("Idempotency-Key" = Option<String>, Header, description = "names this very request, so that it can be repeated"),
 ), responses(
     (status = 201, description = "it is yours", body = LeaseForm),
@@ -211,9 +209,8 @@ fn lost(at: &AtResource, lost: &Lost) -> Problem {
 /// Renew a lease
 ///
 /// Any answer of 404 is final: the lease is lost, stop working on the resource.
-#[utoipa::path(post, path = "/api/v1/{pool}/{resource}/lease/renew", tag = "leases", request_body = HolderBody, params(
-    ("pool" = String, Path, description = "the pool, such as scenes"),
-    ("resource" = String, Path, description = "the resource, such as scene-01"),
+#[utoipa::path(post, path = "/api/v1/{pool}/{resource}/lease/renew", operation_id = "renew_lease", tag = "leases", request_body = HolderBody, params(
+    ResourcePath,
     HolderQuery,
 ), responses(
     (status = 200, description = "it has more time", body = LeaseForm),
@@ -255,9 +252,8 @@ pub(crate) async fn renew(
 ///
 /// Always 204; the header `X-Lease-Released` says whether there was anything to release. Who and which version is taken from
 /// the body, the query, or the headers `X-Holder-Id` and `X-Lease-Version`.
-#[utoipa::path(delete, path = "/api/v1/{pool}/{resource}/lease", tag = "leases", request_body = HolderBody, params(
-    ("pool" = String, Path, description = "the pool, such as scenes"),
-    ("resource" = String, Path, description = "the resource, such as scene-01"),
+#[utoipa::path(delete, path = "/api/v1/{pool}/{resource}/lease", operation_id = "release_lease", tag = "leases", request_body = HolderBody, params(
+    ResourcePath,
     HolderQuery,
 ), responses(
     (status = 204, description = "it is not yours any more", headers(("X-Lease-Released" = bool, description = "whether it was"))),

@@ -6,7 +6,7 @@ use leasehold::Pool;
 use leasehold::store::{Cursor, Mark, MarkKind, Marked, SERVER_POOL, Version};
 
 use super::InPool;
-use super::forms::{PoolForm, PoolSettings};
+use super::forms::{PoolForm, PoolPath, PoolSettings};
 use crate::access::Identity;
 use crate::app::App;
 use crate::problem::{Answer, Problem, ProblemBody};
@@ -31,7 +31,7 @@ pub(crate) async fn settings(app: &App, pool: &Pool) -> Answer<PoolSettings> {
 }
 
 /// Every pool with a resource, a lease or a session
-#[utoipa::path(get, path = "/api/v1/pools", tag = "resources", responses(
+#[utoipa::path(get, path = "/api/v1/pools", operation_id = "list_pools", tag = "resources", responses(
     (status = 200, description = "their names", body = Vec<String>),
     (status = "4XX", description = "the request cannot be used", body = ProblemBody),
     (status = 503, description = "the store does not answer", body = ProblemBody),
@@ -42,8 +42,8 @@ pub(crate) async fn list(State(app): State<App>, identity: Identity) -> Answer<a
 }
 
 /// What is set for a pool
-#[utoipa::path(get, path = "/api/v1/pools/{pool}", tag = "resources",
-    params(("pool" = String, Path, description = "the pool, such as scenes")),
+#[utoipa::path(get, path = "/api/v1/pools/{pool}", operation_id = "get_pool", tag = "resources",
+    params(PoolPath),
     responses(
         (status = 200, description = "its settings", body = PoolForm),
         (status = "4XX", description = "the request cannot be used", body = ProblemBody),
@@ -51,14 +51,14 @@ pub(crate) async fn list(State(app): State<App>, identity: Identity) -> Answer<a
 ))]
 pub(crate) async fn get(State(app): State<App>, within: InPool) -> Answer<axum::Json<PoolForm>> {
     let settings = settings(&app, &within.pool).await?;
-    Ok(axum::Json(PoolForm { pool: within.name, settings }))
+    Ok(axum::Json(PoolForm { pool: within.name, mode: settings.mode }))
 }
 
 /// Set something for a pool
 ///
 /// In a `static` pool every resource names the one member that may hold it.
-#[utoipa::path(put, path = "/api/v1/pools/{pool}", tag = "resources", request_body = PoolSettings,
-    params(("pool" = String, Path, description = "the pool, such as scenes")),
+#[utoipa::path(put, path = "/api/v1/pools/{pool}", operation_id = "set_pool", tag = "resources", request_body = PoolSettings,
+    params(PoolPath),
     responses(
         (status = 200, description = "its settings", body = PoolForm),
         (status = "4XX", description = "the request cannot be used", body = ProblemBody),
@@ -73,7 +73,7 @@ pub(crate) async fn put(
     let value = serde_json::to_string(&settings).unwrap_or_default();
     let (pool, subject) = (server_pool()?, within.pool.as_str());
     match app.store().set_mark(&pool, MarkKind::Pool, subject, Some(&value), version).await? {
-        Marked::Set(_) => Ok(axum::Json(PoolForm { pool: within.name, settings })),
+        Marked::Set(_) => Ok(axum::Json(PoolForm { pool: within.name, mode: settings.mode })),
         Marked::Conflict(_) => {
             let said = "somebody else changed the pool at the same time; look and try again";
             Err(Problem::new(StatusCode::CONFLICT, "changed_meanwhile", said))

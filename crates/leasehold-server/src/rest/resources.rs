@@ -11,7 +11,7 @@ use leasehold::store::{Declared, MarkKind, Marked, Version};
 use leasehold::{MemberName, ResourceId};
 use serde_json::Value;
 
-use super::forms::{LeaseForm, Listed, Mode, ResourceBody, ResourceForm};
+use super::forms::{LeaseForm, Listed, Mode, PoolPath, ResourceBody, ResourceForm, ResourcePath};
 use super::{AtResource, InPool, Query, pools};
 use crate::app::App;
 use crate::holders::{Desk, Known};
@@ -29,8 +29,8 @@ const TRIES: usize = 4;
 /// The resources of a pool
 ///
 /// With `?leased=false` those that can be acquired.
-#[utoipa::path(get, path = "/api/v1/{pool}", tag = "resources", params(
-    ("pool" = String, Path, description = "the pool, such as scenes"),
+#[utoipa::path(get, path = "/api/v1/{pool}", operation_id = "list_resources", tag = "resources", params(
+    PoolPath,
     Listed,
 ), responses(
     (status = 200, description = "the resources, in the order of their ids", body = Vec<ResourceForm>, headers(("Link" = String, description = "where more are found"))),
@@ -43,7 +43,10 @@ pub(crate) async fn list(
     Query(listed): Query<Listed>,
 ) -> Answer<Response> {
     let most = app.limits().page;
-    let limit = listed.limit.unwrap_or(most).clamp(1, most);
+    if listed.limit == Some(0) {
+        return Err(Problem::invalid("limit is 0; it is at least 1"));
+    }
+    let limit = listed.limit.unwrap_or(most).min(most);
     let after = match &listed.after {
         Some(id) => Some(ResourceId::new(id).map_err(|error| Problem::invalid(error.to_string()))?),
         None => None,
@@ -99,8 +102,8 @@ fn form(desk: &Desk, known: &Known, pool: &str, declared: &Declared, whole: bool
 /// Create a resource
 ///
 /// An empty body is a resource too, if the path says its id: `PUT /api/v1/{pool}/{resource}`.
-#[utoipa::path(post, path = "/api/v1/{pool}", tag = "resources", request_body = ResourceBody, params(
-    ("pool" = String, Path, description = "the pool, such as scenes"),
+#[utoipa::path(post, path = "/api/v1/{pool}", operation_id = "create_resource", tag = "resources", request_body = ResourceBody, params(
+    PoolPath,
 ), responses(
     (status = 201, description = "created", body = ResourceForm),
     (status = 409, description = "there is one of that id", body = ProblemBody),
@@ -120,9 +123,8 @@ pub(crate) async fn create(
 }
 
 /// A resource
-#[utoipa::path(get, path = "/api/v1/{pool}/{resource}", tag = "resources", params(
-    ("pool" = String, Path, description = "the pool, such as scenes"),
-    ("resource" = String, Path, description = "the resource, such as scene-01"),
+#[utoipa::path(get, path = "/api/v1/{pool}/{resource}", operation_id = "get_resource", tag = "resources", params(
+    ResourcePath,
 ), responses(
     (status = 200, description = "the resource and its lease", body = ResourceForm, headers(("ETag" = String, description = "the version of the resource"))),
     (status = 404, description = "there is none", body = ProblemBody),
@@ -149,9 +151,8 @@ async fn shown(desk: &Desk, at: &AtResource, status: StatusCode) -> Answer<Respo
 /// Create or replace a resource
 ///
 /// What the body leaves out gets its default. With `If-Match` only that version is replaced.
-#[utoipa::path(put, path = "/api/v1/{pool}/{resource}", tag = "resources", request_body = ResourceBody, params(
-    ("pool" = String, Path, description = "the pool, such as scenes"),
-    ("resource" = String, Path, description = "the resource, such as scene-01"),
+#[utoipa::path(put, path = "/api/v1/{pool}/{resource}", operation_id = "put_resource", tag = "resources", request_body = ResourceBody, params(
+    ResourcePath,
 ), responses(
     (status = 200, description = "replaced", body = ResourceForm),
     (status = 201, description = "created", body = ResourceForm),
@@ -172,9 +173,8 @@ pub(crate) async fn put(
 /// Change a resource
 ///
 /// What the body leaves out stays as it is.
-#[utoipa::path(patch, path = "/api/v1/{pool}/{resource}", tag = "resources", request_body = ResourceBody, params(
-    ("pool" = String, Path, description = "the pool, such as scenes"),
-    ("resource" = String, Path, description = "the resource, such as scene-01"),
+#[utoipa::path(patch, path = "/api/v1/{pool}/{resource}", operation_id = "patch_resource", tag = "resources", request_body = ResourceBody, params(
+    ResourcePath,
 ), responses(
     (status = 200, description = "changed", body = ResourceForm),
     (status = 404, description = "there is none", body = ProblemBody),
@@ -195,9 +195,8 @@ pub(crate) async fn patch(
 /// Remove a resource
 ///
 /// Nobody is granted it any more. Whoever holds it keeps it until it lets go. Its versions go on should it ever come back.
-#[utoipa::path(delete, path = "/api/v1/{pool}/{resource}", tag = "resources", params(
-    ("pool" = String, Path, description = "the pool, such as scenes"),
-    ("resource" = String, Path, description = "the resource, such as scene-01"),
+#[utoipa::path(delete, path = "/api/v1/{pool}/{resource}", operation_id = "remove_resource", tag = "resources", params(
+    ResourcePath,
 ), responses(
     (status = 204, description = "removed"),
     (status = 404, description = "there is none", body = ProblemBody),
@@ -262,6 +261,9 @@ async fn change(
 ) -> Answer<Response> {
     if body.id.as_ref().is_some_and(|id| id != at.resource.as_str()) {
         return Err(Problem::invalid("the id in the body is another than the one in the path"));
+    }
+    if [".", ".."].contains(&at.resource.as_str()) {
+        return Err(Problem::invalid("\".\" and \"..\" mean the path itself; give the resource another id"));
     }
     check(app, body)?;
     let mode = pools::settings(app, &at.within.pool).await?.mode;

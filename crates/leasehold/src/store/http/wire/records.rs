@@ -60,6 +60,7 @@ pub struct Session {
     /// Its id, never used before.
     pub id: MemberId,
     /// How long a listener must hear no new beat before it may end the session.
+    #[cfg_attr(feature = "openapi", schema(minimum = 1000, maximum = 3_600_000))]
     pub ttl_ms: u64,
     /// What it publishes about itself.
     pub profile: Profile,
