@@ -100,7 +100,16 @@ async fn a_member_says_that_work_fails_and_sets_no_other_mark() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn streams_are_counted_and_end_with_their_key() {
+async fn streams_of_hints_are_counted_and_end_with_their_key() {
+    counted_and_ended("/api/v1/store/changes").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn streams_of_events_are_counted_and_end_with_their_key() {
+    counted_and_ended("/api/v1/events").await;
+}
+
+async fn counted_and_ended(path: &str) {
     let stage = Arc::new(Stage::new());
     let admin = stage.key(Role::Admin, None, None).await;
     let (key, other) = (stage.key(Role::Read, None, None).await, stage.key(Role::Read, None, None).await);
@@ -108,7 +117,7 @@ async fn streams_are_counted_and_end_with_their_key() {
     settings.limits.streams = 3;
     settings.limits.streams_per_key = 2;
     let server = start(settings, stage.store().await).await.unwrap();
-    let url = format!("http://{}/api/v1/store/changes?pool=jobs", server.address());
+    let url = format!("http://{}{path}?pool=jobs", server.address());
     let open = async |key: &Key| stage.client.get(&url).bearer_auth(&key.text).send().await.unwrap();
     let mut first = open(&key).await;
     let second = open(&key).await;
