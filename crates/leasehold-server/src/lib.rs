@@ -2,11 +2,11 @@
 //!
 //! Everything that must be agreed upon goes through the [`Store`](leasehold::store::Store) it is given; a control plane adds
 //! no authority of its own, so any number of replicas can serve the same store. What it adds is for clients that have no
-//! member: it keeps a session for each of their leases and listens on their behalf ([`holders`]).
+//! member: it keeps a session for each of their leases and listens on their behalf (`holders`).
 //!
-//! Read it in the order in which a request travels: [`routes`], [`access`] (who asks, and what they may), [`rest`] (resources
-//! and leases as documents of HTTP), [`holders`] (what becomes of them in the store), [`native`] (the store for members),
-//! [`problem`] (what is said when something is wrong). What happened leaves by [`events`].
+//! Read it in the order in which a request travels: `routes`, `access` (who asks, and what they may), `rest` (resources
+//! and leases as documents of HTTP), `holders` (what becomes of them in the store), `native` (the store for members),
+//! `problem` (what is said when something is wrong). What happened leaves by [`events`].
 
 mod access;
 mod app;
