@@ -114,6 +114,8 @@ impl Etcd {
     /// # Errors
     /// The system has no room for a client.
     pub fn new(endpoints: &[String]) -> Result<Self, reqwest::Error> {
+        // Where another part of the same build speaks TLS, the client wants to know by which means, even to speak none.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder().connect_timeout(CALL).no_proxy().build()?;
         let endpoints = endpoints.iter().map(|endpoint| format!("http://{endpoint}")).collect();
         Ok(Self { http, endpoints, asked: AtomicUsize::new(0), watched: AtomicUsize::new(0) })
