@@ -37,7 +37,7 @@ pub(crate) async fn send(at: SocketAddr, method: &str, path: &str, body: &str) -
     let mut stream = TcpStream::connect(at).await.expect("the server listens");
     let length = body.len();
     let head = format!(
-        "{method} {path} HTTP/1.1\r\nhost: here\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n"
+        "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n"
     );
     stream.write_all(head.as_bytes()).await.expect("the server reads");
     // A server that refuses the body may hang up before it has read it.
@@ -65,7 +65,7 @@ pub(crate) struct Stream {
 pub(crate) async fn stream(at: SocketAddr, path: &str) -> Stream {
     let mut stream = TcpStream::connect(at).await.expect("the server listens");
     // Without chunks, what is read is what was sent.
-    let head = format!("GET {path} HTTP/1.0\r\nhost: here\r\n\r\n");
+    let head = format!("GET {path} HTTP/1.0\r\nhost: localhost\r\n\r\n");
     stream.write_all(head.as_bytes()).await.expect("the server reads");
     let mut stream = Stream { stream, read: String::new() };
     let head = stream.until("\r\n\r\n").await;
