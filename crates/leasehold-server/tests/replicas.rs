@@ -182,3 +182,18 @@ async fn after_a_restored_backup_who_renews_keeps_its_lease() {
     let lease = plane.get("/api/v1/scenes/scene-0/lease").await;
     assert_eq!((&lease.body["holder_id"], &lease.body["version"]), (&json!("holder"), &json!(version)));
 }
+
+/// A store that has less than it confirmed has forgotten, even if it looks the same otherwise.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_confirmed_renewal_that_is_missing_freezes_the_store() {
+    let store = MemoryStore::new();
+    let plane = Plane::serving(Arc::new(store.clone())).await;
+    plane.scenes(2).await;
+    assert_eq!(plane.acquire("scene-0", &brief("holder")).await.status, 201);
+    let before = store.snapshot();
+    assert_eq!(plane.renew("scene-0", &holder("holder")).await.status, 200);
+    store.lose_unanswered(&before);
+    assert_eq!(plane.renew("scene-0", &holder("holder")).await.status, 200, "it says what it holds");
+    let other = plane.acquire("scene-1", &holder("other")).await;
+    assert_eq!((other.status, &other.body["error"]), (503, &json!("frozen")), "{other:?}");
+}

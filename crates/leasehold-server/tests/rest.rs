@@ -79,12 +79,18 @@ async fn a_request_is_repeated_under_its_idempotency_key() {
     plane.scenes(1).await;
     let ask = async |key: &str, name: &str| {
         let url = plane.url("/api/v1/scenes/scene-0/lease");
-        let request = plane.client.post(url).header("Idempotency-Key", key).body(holder(name).to_string());
+        let request = plane.client.post(url).header("Idempotency-Key", key).body(brief(name).to_string());
         Answered::of(request.send().await.unwrap()).await
     };
     let (first, second) = (ask("once", "tracker-0").await, ask("once", "tracker-0").await);
     assert_eq!((first.status, second.status), (201, 201));
     assert_eq!(first.body["version"], second.body["version"]);
+    // Whoever is told again that it holds the lease counts from then on: for longer than a TTL and the patience with it.
+    for _ in 0..14 {
+        tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+        let again = ask("once", "tracker-0").await;
+        assert_eq!((again.status, &again.body["version"]), (201, &first.body["version"]));
+    }
     assert_eq!(ask("twice", "tracker-0").await.status, 409);
     assert_eq!(ask("once", "tracker-1").await.status, 409);
 }

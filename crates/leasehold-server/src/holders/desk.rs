@@ -128,11 +128,44 @@ impl Desk {
         &self,
         call: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        let late = || StoreError::unavailable(format!("the store gave no answer within {:?}", self.call));
-        tokio::time::timeout(self.call, call).await.unwrap_or_else(|_| Err(late()))
+        within(&*self.clock, self.call, call).await
     }
 
     pub(super) fn memory(&self) -> MutexGuard<'_, Memory> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a call answers in time. An answer that is there when its time is up is late all the same: this process may have been
+/// stopped meanwhile, and a holder that counts from our answer would count too long.
+async fn within<T>(
+    clock: &dyn Clock,
+    limit: Duration,
+    call: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    let began = clock.now();
+    match tokio::time::timeout(limit, call).await {
+        Ok(answer) if clock.now().since(began) <= limit => answer,
+        _ => Err(StoreError::unavailable(format!("the store gave no answer within {limit:?}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use leasehold::clock::SystemClock;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_answer_that_was_slept_through_is_late() {
+        let limit = Duration::from_millis(20);
+        let in_time = within(&SystemClock, Duration::from_secs(60), async { Ok(1) }).await;
+        assert_eq!(in_time.ok(), Some(1));
+        // The runtime does not get to its timers, as in a process that is stopped: the answer is there when it looks.
+        let slept_through = async {
+            std::thread::sleep(limit * 3);
+            Ok(1)
+        };
+        assert!(within(&SystemClock, limit, slept_through).await.is_err());
     }
 }

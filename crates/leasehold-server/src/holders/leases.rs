@@ -104,8 +104,8 @@ impl Desk {
     ) -> Result<Claim, StoreError> {
         // What was held a moment ago most likely still is: to look costs less than to ask in vain.
         let was_held = self.standing(&*self.lately().await?, resource).is_some();
-        if was_held && let Some(standing) = self.standing(&*self.fresh().await?, resource) {
-            return Ok(refused(standing, &holder));
+        if was_held && let Some(standing) = self.read_standing(resource).await? {
+            return self.refuse(resource, standing, &holder).await;
         }
         let began = self.clock.now();
         let session = OpenSession {
@@ -122,14 +122,41 @@ impl Desk {
                     Kept { session, term, beat: BeatNumber(1), since: Some(began), wall_nanos, told: began };
                 Ok(Claim::Granted(self.granted(kept, holder)))
             }
-            Answer::Done(Claimed::Held { .. }) => {
-                let standing = self.standing(&*self.fresh().await?, resource);
-                Ok(standing.map_or(Claim::Held(None), |standing| refused(standing, &holder)))
-            }
+            Answer::Done(Claimed::Held { .. }) => match self.read_standing(resource).await? {
+                Some(standing) => self.refuse(resource, standing, &holder).await,
+                None => Ok(Claim::Held(None)),
+            },
             Answer::Frozen(_) => Ok(Claim::Frozen),
             Answer::Gone => {
                 Err(StoreError::unavailable("a session that was never used before has ended; try again"))
             }
+        }
+    }
+
+    async fn read_standing(&self, resource: &ResourceId) -> Result<Option<Standing>, StoreError> {
+        let known = self.fresh().await?;
+        Ok(self.standing(&known, resource))
+    }
+
+    /// What is answered to a holder that wants what is held: the lease itself if it is this very request's. It is renewed for
+    /// that, because whoever asks again counts from now on.
+    async fn refuse(
+        &self,
+        resource: &ResourceId,
+        standing: Standing,
+        holder: &Holder,
+    ) -> Result<Claim, StoreError> {
+        let same = |before: &Holder| {
+            before.id == holder.id && before.idempotency == holder.idempotency && before.key == holder.key
+        };
+        if holder.idempotency.is_none() || !standing.holder.as_ref().is_some_and(same) {
+            return Ok(Claim::Held(Some(standing)));
+        }
+        let (token, key) = (Some(standing.token), holder.key.as_deref());
+        match self.renew(resource, &Caller { holder_id: holder.id.as_str(), token, key }).await? {
+            Renewal::Extended(standing) => Ok(Claim::Granted(standing)),
+            Renewal::Lost(_) => Ok(Claim::Held(None)),
+            Renewal::Frozen => Ok(Claim::Frozen),
         }
     }
 
@@ -201,8 +228,10 @@ impl Desk {
         if standing.revoked {
             return Ok(Renewal::Lost(Lost::Revoked));
         }
-        let number = BeatNumber(standing.beat.0 + 1);
-        let pulse = Pulse { era: era.nonce, number, confirmed: BeatNumber(0) };
+        // A store that has less than it confirmed to us has forgotten, and is told so.
+        let confirmed = self.memory().kept.get(&standing.session).map(|kept| kept.beat).unwrap_or_default();
+        let number = BeatNumber(standing.beat.max(confirmed).0 + 1);
+        let pulse = Pulse { era: era.nonce, number, confirmed };
         let answer = match self.call(self.store.beat(&standing.session, pulse)).await? {
             Answer::Frozen(nonce) => self.reassert(&standing, Pulse { era: nonce, ..pulse }).await?,
             answer => answer,
@@ -235,8 +264,10 @@ impl Desk {
     /// What this replica remembers of a lease that the store does not know any more.
     fn remembered(&self, resource: &ResourceId, caller: &Caller<'_>) -> Option<Standing> {
         let memory = self.memory();
-        let mut all = memory.kept.values().filter(|kept| kept.term.resource == *resource);
-        let kept = all.find(|kept| kept.session.profile.name.as_str() == caller.holder_id)?;
+        let of_caller = |kept: &&Kept| {
+            kept.term.resource == *resource && kept.session.profile.name.as_str() == caller.holder_id
+        };
+        let kept = memory.kept.values().filter(of_caller).max_by_key(|kept| kept.term.token)?;
         let holder = Holder::of(&kept.session.profile)?;
         let fits = caller.token.is_none_or(|token| token == kept.term.token)
             && (holder.key.is_none() || holder.key.as_deref() == caller.key);
@@ -291,15 +322,4 @@ impl Desk {
         }
         Ok(Ok(standing))
     }
-}
-
-/// What is answered to a holder that wants what is held: the lease itself if it is this very request's.
-fn refused(standing: Standing, holder: &Holder) -> Claim {
-    let same = |before: &Holder| {
-        before.id == holder.id && before.idempotency == holder.idempotency && before.key == holder.key
-    };
-    if holder.idempotency.is_some() && standing.holder.as_ref().is_some_and(same) {
-        return Claim::Granted(standing);
-    }
-    Claim::Held(Some(standing))
 }

@@ -27,8 +27,10 @@ const GATHER: Duration = Duration::from_millis(200);
 const TELL_EVERY: Duration = Duration::from_secs(1);
 /// The most silences that are written down.
 const TOLD_MAX: usize = 5000;
-/// How long a tombstone is kept.
+/// How long the tombstone of a session that we keep is kept: its id was used for one claim.
 const TOMBSTONE: Duration = Duration::from_secs(10);
+/// The same for members, whose late calls it must still refuse.
+const TOMBSTONE_OF_MEMBER: Duration = Duration::from_secs(600);
 /// How many tombstones are forgotten in one go.
 const COLLECT_MAX: usize = 4096;
 /// The TTL that a holder may have of whom nothing is known.
@@ -92,7 +94,12 @@ impl Desk {
             let mut known = self.fresh().await?;
             self.take_in(&mut known);
             let listener = &known.listener;
+            let is_ours = |id: &MemberId| {
+                known.view.sessions().get(id).is_some_and(|session| Holder::of(&session.profile).is_some())
+            };
             let mut ended = listener.ended_for(now, TOMBSTONE);
+            ended.retain(is_ours);
+            ended.extend(listener.ended_for(now, TOMBSTONE_OF_MEMBER).into_iter().filter(|id| !is_ours(id)));
             ended.truncate(COLLECT_MAX);
             (
                 listener.silent(now),
