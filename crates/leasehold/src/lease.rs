@@ -193,6 +193,13 @@ impl MemberId {
         Self::beginning_with(name.as_str())
     }
 
+    /// A new id for a session that is kept for somebody else. They sort by the time of their making, so that those who come
+    /// and go together lie together.
+    #[must_use]
+    pub fn generate_in_order() -> Self {
+        Self::beginning_with("lease")
+    }
+
     fn beginning_with(label: &str) -> Self {
         let mut suffix = [0_u8; 4];
         // Without a random source the nanosecond stamp still tells two starts on one host apart.

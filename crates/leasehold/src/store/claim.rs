@@ -1,18 +1,18 @@
 //! A claim is opening a session and acquiring with it, unless somebody has the resource.
 
+#[cfg(any(feature = "postgres", feature = "redis", feature = "etcd"))]
 use super::{Acquired, Answer, Claimed, StoreError};
 #[cfg(any(feature = "redis", feature = "etcd"))]
-use super::{LeaseStore, OpenSession, Wanted};
+use super::{LeaseStore, OpenSession, Pulse, Wanted};
+use crate::lease::BeatNumber;
+#[cfg(any(feature = "postgres", feature = "redis", feature = "etcd"))]
 use crate::lease::Nonce;
 
-/// What a claim carries as the first call of its session, once that is open.
-#[cfg(any(feature = "sqlite", feature = "redis", feature = "etcd"))]
-pub(super) fn pulse(era: Nonce) -> super::Pulse {
-    use crate::lease::BeatNumber;
-    super::Pulse { era, number: BeatNumber(1), confirmed: BeatNumber(0) }
-}
+/// The beat of a session that has claimed: a claim is its first call.
+pub(super) const BEAT: BeatNumber = BeatNumber(1);
 
 /// What a claim is answered whose one resource was acquired, or not, in this era.
+#[cfg(any(feature = "postgres", feature = "redis", feature = "etcd"))]
 pub(super) fn answer(era: Nonce, acquired: Answer<Vec<Acquired>>) -> Result<Answer<Claimed>, StoreError> {
     Ok(match acquired {
         Answer::Done(mut outcomes) => match outcomes.pop() {
@@ -57,7 +57,8 @@ pub(super) async fn in_steps(
         Answer::Gone => return Ok(Answer::Gone),
         Answer::Frozen(nonce) => return Ok(Answer::Frozen(nonce)),
     };
-    let acquired = store.acquire(&open.id, pulse(era), std::slice::from_ref(wanted)).await;
+    let pulse = Pulse { era, number: BEAT, confirmed: BeatNumber(0) };
+    let acquired = store.acquire(&open.id, pulse, std::slice::from_ref(wanted)).await;
     let claimed = acquired.and_then(|acquired| answer(era, acquired));
     let granted = matches!(claimed, Ok(Answer::Done(Claimed::Granted { .. })));
     // One that was there before may hold other things.

@@ -17,6 +17,7 @@
 //! file begins frozen unless nobody is here who can remember another.
 
 mod checkup;
+mod company;
 mod connect;
 mod era;
 mod failure;
@@ -123,7 +124,7 @@ impl SqliteStore {
     async fn write<T: Send + 'static>(
         &self,
         class: Class,
-        call: impl FnOnce(&mut Transaction<'_>) -> Result<T, Stop> + Send + 'static,
+        call: impl FnMut(&mut Transaction<'_>) -> Result<T, Stop> + Send + 'static,
     ) -> Result<T, StoreError> {
         let answer = self.shared.send(class, call)?.await;
         Ok(answer.unwrap_or_else(|_| Err(self.shared.stopped()))?)
@@ -188,6 +189,11 @@ impl Shared {
 
 fn no_thread(error: std::io::Error) -> Failure {
     Failure::unavailable(format!("cannot start a thread for the store: {error}"))
+}
+
+/// How a call of so many items is treated.
+fn class_of(items: usize) -> Class {
+    if items > 1 { Class::Bulk } else { Class::Durable }
 }
 
 fn within_limit(items: usize) -> Result<(), StoreError> {
@@ -259,7 +265,7 @@ impl LeaseStore for SqliteStore {
     ) -> Result<Answer<Vec<Acquired>>, StoreError> {
         within_limit(wanted.len())?;
         let (id, wanted) = (session.clone(), wanted.to_vec());
-        self.write(Class::Bulk, move |txn| leases::acquire(txn, &id, pulse, &wanted)).await
+        self.write(class_of(wanted.len()), move |txn| leases::acquire(txn, &id, pulse, &wanted)).await
     }
 
     async fn claim(&self, session: &OpenSession, wanted: &Wanted) -> Result<Answer<Claimed>, StoreError> {
@@ -275,7 +281,7 @@ impl LeaseStore for SqliteStore {
     ) -> Result<Answer<Vec<Released>>, StoreError> {
         within_limit(terms.len())?;
         let (id, terms) = (session.clone(), terms.to_vec());
-        self.write(Class::Bulk, move |txn| leases::release(txn, &id, pulse, &terms)).await
+        self.write(class_of(terms.len()), move |txn| leases::release(txn, &id, pulse, &terms)).await
     }
 
     async fn revoke(&self, pool: &Pool, term: &Term) -> Result<Revoked, StoreError> {

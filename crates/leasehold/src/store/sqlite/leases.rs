@@ -42,21 +42,18 @@ pub(super) fn claim(
     if txn.era().frozen {
         return Ok(Answer::Frozen(txn.era().nonce));
     }
-    let pool = known.as_ref().map_or(&open.pool, |session| &session.pool);
-    let params = named_params! {":pool": pool.as_str(), ":resource": wanted.resource.as_str()};
-    let held = txn.row(include_str!("holder.sql"), params, |row| {
-        Ok(Claimed::Held { by: parse(row.get(0)?)?, token: Token(row.get(1)?) })
-    })?;
-    if let Some(held) = held {
-        return Ok(Answer::Done(held));
-    }
-    match sessions::open(txn, open)? {
-        Answer::Done(era) => {
-            let acquired = acquire(txn, &open.id, claim::pulse(era), std::slice::from_ref(wanted))?;
-            claim::answer(era, acquired).map_err(|error| Failure::unavailable(error.to_string()).into())
+    let is_new = known.is_none();
+    let session = known.unwrap_or_else(|| Session::new(open));
+    match grant(txn, &open.id, &session, wanted)? {
+        Acquired::Granted(term) => {
+            if is_new {
+                sessions::insert(txn, open, claim::BEAT)?;
+            } else {
+                raise(txn, &open.id, claim::BEAT)?;
+            }
+            Ok(Answer::Done(Claimed::Granted { era: txn.era().nonce, term }))
         }
-        Answer::Gone => Ok(Answer::Gone),
-        Answer::Frozen(nonce) => Ok(Answer::Frozen(nonce)),
+        Acquired::Held { by, token } => Ok(Answer::Done(Claimed::Held { by, token })),
     }
 }
 

@@ -57,8 +57,12 @@ impl<J> Queue<J> {
         true
     }
 
-    /// Waits for jobs and takes up to `max`, all urgent or none; `None` once the queue is closed and empty.
-    pub(super) fn take(&self, max: usize) -> Option<Vec<J>> {
+    /// Waits for jobs and says how many there are; `None` once the queue is closed and empty.
+    pub(super) fn wait(&self) -> Option<usize> {
+        self.some_wait().map(|waiting| waiting.urgent.len() + waiting.rest.len())
+    }
+
+    fn some_wait(&self) -> Option<MutexGuard<'_, Waiting<J>>> {
         let mut waiting = self.lock();
         while waiting.urgent.is_empty() && waiting.rest.is_empty() {
             if waiting.closed {
@@ -66,6 +70,12 @@ impl<J> Queue<J> {
             }
             waiting = self.came.wait(waiting).unwrap_or_else(PoisonError::into_inner);
         }
+        Some(waiting)
+    }
+
+    /// Waits for jobs and takes up to `max`, all urgent or none; `None` once the queue is closed and empty.
+    pub(super) fn take(&self, max: usize) -> Option<Vec<J>> {
+        let mut waiting = self.some_wait()?;
         let rest_has_turn = waiting.rest_is_next && !waiting.rest.is_empty();
         let urgent = !waiting.urgent.is_empty() && !rest_has_turn;
         waiting.rest_is_next = urgent;

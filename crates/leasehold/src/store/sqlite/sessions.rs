@@ -23,6 +23,13 @@ pub(super) struct Session {
     reasserted: Option<Nonce>,
 }
 
+impl Session {
+    /// One that is being opened.
+    pub(super) fn new(open: &OpenSession) -> Self {
+        Self { pool: open.pool.clone(), ttl_ms: millis(open.ttl), beat: 0, ended: false, reasserted: None }
+    }
+}
+
 pub(super) fn session(txn: &Transaction<'_>, id: &MemberId) -> Result<Option<Session>, Stop> {
     txn.row(include_str!("session.sql"), named_params! {":id": id.as_str()}, |row| {
         Ok(Session {
@@ -70,21 +77,26 @@ pub(super) fn open(txn: &mut Transaction<'_>, open: &OpenSession) -> Result<Answ
         Some(session) if session.ended => return Ok(Answer::Gone),
         _ if txn.era().frozen => return Ok(Answer::Frozen(txn.era().nonce)),
         Some(_) => {}
-        None => {
-            let ttl_ms = millis(open.ttl);
-            txn.raise_ttl_max(ttl_ms);
-            let params = named_params! {
-                ":id": open.id.as_str(),
-                ":pool": open.pool.as_str(),
-                ":ttl_ms": integer(ttl_ms),
-                ":profile": json(&open.profile)?,
-                ":seq": txn.step(),
-            };
-            txn.run(include_str!("open.sql"), params)?;
-            txn.tell(&open.pool);
-        }
+        None => insert(txn, open, BeatNumber(0))?,
     }
     Ok(Answer::Done(txn.era().nonce))
+}
+
+/// Writes down a session that is not there.
+pub(super) fn insert(txn: &mut Transaction<'_>, open: &OpenSession, beat: BeatNumber) -> Result<(), Stop> {
+    let ttl_ms = millis(open.ttl);
+    txn.raise_ttl_max(ttl_ms);
+    let params = named_params! {
+        ":id": open.id.as_str(),
+        ":pool": open.pool.as_str(),
+        ":ttl_ms": integer(ttl_ms),
+        ":beat": integer(beat.0),
+        ":profile": json(&open.profile)?,
+        ":seq": txn.step(),
+    };
+    txn.run(include_str!("open.sql"), params)?;
+    txn.tell(&open.pool);
+    Ok(())
 }
 
 pub(super) fn beat(

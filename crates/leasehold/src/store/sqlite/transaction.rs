@@ -187,6 +187,11 @@ impl<'c> Transaction<'c> {
         outcome
     }
 
+    /// A number that changes when another connection has written to the file.
+    pub(super) fn others(&self) -> Result<i64, Stop> {
+        Ok(self.connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?)
+    }
+
     /// Whether SQLite still has the transaction: some failures roll it back as a whole.
     pub(super) fn is_open(&self) -> bool {
         !self.connection.is_autocommit()

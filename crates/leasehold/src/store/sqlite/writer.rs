@@ -7,19 +7,21 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::Shared;
+use super::company::Company;
 use super::connect::Attached;
 use super::era::Remembered;
 use super::failure::{Failure, Stop};
 use super::files::Identity;
 use super::queue::CloseOnExit;
 use super::transaction::{Committed, Transaction};
+use crate::clock;
 
 /// The most calls that share a commit.
 const BATCH_MAX: usize = 64;
-/// How long the lock is left alone between two batches, so that other processes' heartbeats get in.
-const BREATH: Duration = Duration::from_micros(500);
-/// The same after a batch that held it for long.
-const LONG_BREATH: Duration = Duration::from_millis(3);
+/// From how many calls in a commit on those who were answered are expected back at once.
+const CROWD: usize = 8;
+/// How long they are given to come: a commit that they share costs less than another.
+const GATHER: Duration = Duration::from_micros(150);
 
 /// How a call is treated on its way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +48,7 @@ trait Job: Send {
 }
 
 struct Call<T, F> {
-    call: Option<F>,
+    call: F,
     result: Option<T>,
     reply: oneshot::Sender<Result<T, Failure>>,
 }
@@ -54,12 +56,11 @@ struct Call<T, F> {
 impl<T, F> Job for Call<T, F>
 where
     T: Send,
-    F: FnOnce(&mut Transaction<'_>) -> Result<T, Stop> + Send,
+    F: FnMut(&mut Transaction<'_>) -> Result<T, Stop> + Send,
 {
     fn run(&mut self, txn: &mut Transaction<'_>) -> Result<(), Stop> {
-        if let Some(call) = self.call.take() {
-            self.result = Some(call(txn)?);
-        }
+        self.result = None;
+        self.result = Some((self.call)(txn)?);
         Ok(())
     }
 
@@ -75,14 +76,15 @@ where
 }
 
 impl Shared {
-    /// Sends a call to the writer. It is run whether or not anybody waits for the answer.
+    /// Sends a call to the writer. It is run whether or not anybody waits for the answer, and again if what it did was
+    /// rolled back because of another call.
     pub(super) fn send<T: Send + 'static>(
         &self,
         class: Class,
-        call: impl FnOnce(&mut Transaction<'_>) -> Result<T, Stop> + Send + 'static,
+        call: impl FnMut(&mut Transaction<'_>) -> Result<T, Stop> + Send + 'static,
     ) -> Result<oneshot::Receiver<Result<T, Failure>>, Failure> {
         let (reply, answer) = oneshot::channel();
-        let work = Work { class, job: Box::new(Call { call: Some(call), result: None, reply }) };
+        let work = Work { class, job: Box::new(Call { call, result: None, reply }) };
         if self.writes.push(work, class == Class::Beat) { Ok(answer) } else { Err(self.overrun()) }
     }
 
@@ -102,13 +104,22 @@ pub(super) struct Writer {
     /// handle's presence beside the file would end.
     sound: bool,
     waits_for_disk: bool,
+    company: Company,
+    /// How long the lock is left alone now.
     breath: Duration,
 }
 
 impl Writer {
     /// A writer on the file that the store's path names.
     pub(super) fn attach(shared: Arc<Shared>) -> Result<Self, Failure> {
-        let mut writer = Self { shared, attached: None, sound: true, waits_for_disk: true, breath: BREATH };
+        let mut writer = Self {
+            shared,
+            attached: None,
+            sound: true,
+            waits_for_disk: true,
+            company: Company::default(),
+            breath: Duration::ZERO,
+        };
         writer.stand_on_path()?;
         writer.commit(&mut [])?;
         Ok(writer)
@@ -118,7 +129,13 @@ impl Writer {
     pub(super) fn serve(mut self) {
         let shared = Arc::clone(&self.shared);
         let _close = CloseOnExit(&shared.writes);
-        while let Some(mut batch) = shared.writes.take(BATCH_MAX) {
+        let mut last = 0;
+        while let Some(waiting) = shared.writes.wait() {
+            if last >= CROWD && waiting < last {
+                std::thread::sleep(GATHER);
+            }
+            let Some(mut batch) = shared.writes.take(BATCH_MAX) else { break };
+            last = batch.len();
             match self.commit(&mut batch) {
                 Ok(outcomes) => {
                     for (work, outcome) in batch.into_iter().zip(outcomes) {
@@ -131,7 +148,7 @@ impl Writer {
                     }
                 }
             }
-            if shared.writes.has_more() {
+            if !self.breath.is_zero() && shared.writes.has_more() {
                 std::thread::sleep(self.breath);
             }
         }
@@ -146,8 +163,6 @@ impl Writer {
     }
 
     fn transact(&mut self, batch: &mut [Work]) -> Result<Vec<Result<(), Failure>>, Failure> {
-        let bulk = batch.iter().any(|work| work.class == Class::Bulk);
-        self.breath = if bulk { LONG_BREATH } else { BREATH };
         let durable = batch.iter().any(|work| matches!(work.class, Class::Durable | Class::Bulk));
         let Some(attached) = &self.attached else { return Err(self.shared.stopped()) };
         let path: PathBuf = attached.path.clone();
@@ -158,18 +173,28 @@ impl Writer {
             set.map_err(|error| Failure::of_sqlite(&path, &error))?;
             self.waits_for_disk = durable;
         }
-        let remembered = self.shared.remembered();
-        let mut txn = Transaction::begin(&attached.connection, &attached.identity, remembered).map_err(at)?;
-        let mut outcomes = Vec::with_capacity(batch.len());
-        for work in batch {
-            let outcome = txn.attempt(|txn| work.job.run(txn)).map_err(at);
-            match outcome {
-                Err(failure) if !txn.is_open() => return Err(failure),
-                outcome => outcomes.push(outcome),
+        let begin = || {
+            Transaction::begin(&attached.connection, &attached.identity, self.shared.remembered()).map_err(at)
+        };
+        let mut txn = begin()?;
+        let mut outcomes = vec![Ok(()); batch.len()];
+        if batch.iter_mut().any(|work| work.job.run(&mut txn).is_err()) {
+            // One that fails must leave nothing behind: the same again, each on its own ground.
+            drop(txn);
+            txn = begin()?;
+            for (work, outcome) in batch.iter_mut().zip(&mut outcomes) {
+                *outcome = txn.attempt(|txn| work.job.run(txn)).map_err(at);
+                match outcome {
+                    Err(failure) if !txn.is_open() => return Err(failure.clone()),
+                    _ => {}
+                }
             }
         }
+        let others = txn.others().map_err(at)?;
         let committed = txn.commit().map_err(at)?;
         self.publish(committed, durable)?;
+        let long = batch.iter().any(|work| work.class == Class::Bulk);
+        self.breath = self.company.breath(others, long, clock::now());
         Ok(outcomes)
     }
 

@@ -3,7 +3,7 @@
 use super::{Lease, LeaseState};
 use crate::lease::{BeatNumber, MemberId, Pool, ResourceId, TOKEN_MAX, Term, Token};
 use crate::mistakes::{Mistake, made};
-use crate::store::{Acquired, Answer, Claimed, OpenSession, Pulse, StoreError, Wanted};
+use crate::store::{Acquired, Answer, Claimed, OpenSession, Pulse, StoreError, Wanted, claim};
 
 impl LeaseState {
     pub(in crate::store::memory) fn acquire(
@@ -45,11 +45,11 @@ impl LeaseState {
         }
         let token = self.next_token(&key, wanted)?;
         match self.sessions.get(&open.id).map(|session| session.beat) {
-            None => self.insert(open, BeatNumber(1), None),
+            None => self.insert(open, claim::BEAT, None),
             Some(BeatNumber(0)) => {
                 let changed = self.step();
                 if let Some(session) = self.sessions.get_mut(&open.id) {
-                    (session.beat, session.changed) = (BeatNumber(1), changed);
+                    (session.beat, session.changed) = (claim::BEAT, changed);
                 }
             }
             Some(_) => {}
