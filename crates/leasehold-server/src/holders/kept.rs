@@ -35,12 +35,42 @@ impl Kept {
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     pub(super) kept: HashMap<MemberId, Kept>,
+    /// Who was granted a resource last, through this replica. It may be kept no more.
+    granted: HashMap<ResourceId, MemberId>,
     pub(super) lapsed: HashSet<ResourceId>,
     /// When the last read that was taken in began.
     pub(super) read_began: Option<Moment>,
 }
 
 impl Memory {
+    /// Keeps a session that was just granted its resource.
+    pub(super) fn keep(&mut self, kept: Kept) {
+        self.granted.insert(kept.term.resource.clone(), kept.session.id.clone());
+        self.kept.insert(kept.session.id.clone(), kept);
+    }
+
+    /// The session that holds a resource, if this replica granted it so lately that nobody can have ended it.
+    pub(super) fn holding(&self, resource: &ResourceId, now: Moment) -> Option<&Kept> {
+        let kept = self.kept.get(self.granted.get(resource)?)?;
+        (kept.term.resource == *resource && kept.stands(now)).then_some(kept)
+    }
+
+    /// Forgets a session.
+    pub(super) fn lose(&mut self, id: &MemberId) -> Option<Kept> {
+        let kept = self.kept.remove(id)?;
+        if self.granted.get(&kept.term.resource) == Some(id) {
+            self.granted.remove(&kept.term.resource);
+        }
+        Some(kept)
+    }
+
+    /// Forgets those that are not worth keeping.
+    pub(super) fn retain(&mut self, worth: impl Fn(&MemberId, &Kept) -> bool) {
+        let Self { kept, granted, .. } = self;
+        kept.retain(|id, kept| worth(id, kept));
+        granted.retain(|_, id| kept.contains_key(id));
+    }
+
     /// A renewal through this replica was confirmed; its request came at `began`. Says whether the ledger should be told,
     /// which it is at most once in `every`.
     pub(super) fn renewed(

@@ -29,6 +29,34 @@ pub(crate) struct Standing {
     beat: BeatNumber,
 }
 
+impl Standing {
+    fn of_kept(kept: &Kept) -> Option<Self> {
+        let holder = Holder::of(&kept.session.profile)?;
+        Some(Self {
+            session: kept.session.id.clone(),
+            holder_id: holder.id.to_string(),
+            token: kept.term.token,
+            expires_nanos: kept.wall_nanos,
+            revoked: false,
+            beat: kept.beat,
+            holder: Some(holder),
+        })
+    }
+
+    /// The same, if it is the caller's.
+    fn of(self, caller: &Caller<'_>) -> Result<Self, Lost> {
+        let named = self.holder.as_ref().is_some_and(|holder| holder.id.as_str() == caller.holder_id);
+        if !named || caller.token.is_some_and(|token| token != self.token) {
+            return Err(Lost::NotHeld(Some(Box::new(self))));
+        }
+        let key = self.holder.as_ref().and_then(|holder| holder.key.as_deref());
+        if key.is_some() && key != caller.key {
+            return Err(Lost::Foreign);
+        }
+        Ok(self)
+    }
+}
+
 /// What became of a claim.
 #[derive(Debug)]
 pub(crate) enum Claim {
@@ -110,7 +138,7 @@ impl Desk {
         let began = self.clock.now();
         let session = OpenSession {
             pool: self.pool.clone(),
-            id: MemberId::generate_for(&holder.id),
+            id: MemberId::generate_in_order(),
             ttl: holder.patience(),
             profile: holder.profile(weight),
         };
@@ -174,7 +202,7 @@ impl Desk {
         };
         let lapsed = {
             let mut memory = self.memory();
-            memory.kept.insert(id.clone(), kept.clone());
+            memory.keep(kept.clone());
             memory.lapsed.remove(&term.resource)
         };
         let event = if lapsed { Event::TakenOver } else { Event::Acquired };
@@ -190,16 +218,14 @@ impl Desk {
 
     /// Which session a caller means: the one that holds the resource, if it is the caller's.
     fn own(&self, known: &Known, resource: &ResourceId, caller: &Caller<'_>) -> Result<Standing, Lost> {
-        let Some(standing) = self.standing(known, resource) else { return Err(Lost::NotHeld(None)) };
-        let named = standing.holder.as_ref().is_some_and(|holder| holder.id.as_str() == caller.holder_id);
-        if !named || caller.token.is_some_and(|token| token != standing.token) {
-            return Err(Lost::NotHeld(Some(Box::new(standing))));
-        }
-        let key = standing.holder.as_ref().and_then(|holder| holder.key.as_deref());
-        if key.is_some() && key != caller.key {
-            return Err(Lost::Foreign);
-        }
-        Ok(standing)
+        self.standing(known, resource).ok_or(Lost::NotHeld(None))?.of(caller)
+    }
+
+    /// The same from memory, for a lease of which nobody can have disposed meanwhile but its holder or an operator.
+    fn own_lately(&self, resource: &ResourceId, caller: &Caller<'_>) -> Option<Standing> {
+        let memory = self.memory();
+        let kept = memory.holding(resource, self.clock.now())?;
+        Standing::of_kept(kept)?.of(caller).ok()
     }
 
     /// Gives a lease more time.
@@ -268,18 +294,7 @@ impl Desk {
             kept.term.resource == *resource && kept.session.profile.name.as_str() == caller.holder_id
         };
         let kept = memory.kept.values().filter(of_caller).max_by_key(|kept| kept.term.token)?;
-        let holder = Holder::of(&kept.session.profile)?;
-        let fits = caller.token.is_none_or(|token| token == kept.term.token)
-            && (holder.key.is_none() || holder.key.as_deref() == caller.key);
-        fits.then(|| Standing {
-            session: kept.session.id.clone(),
-            holder_id: holder.id.to_string(),
-            token: kept.term.token,
-            expires_nanos: kept.wall_nanos,
-            revoked: false,
-            beat: kept.beat,
-            holder: Some(holder),
-        })
+        Standing::of_kept(kept)?.of(caller).ok()
     }
 
     /// Says what a holder holds in a store that may have forgotten it, if nobody can have been granted it since.
@@ -303,15 +318,16 @@ impl Desk {
         resource: &ResourceId,
         caller: &Caller<'_>,
     ) -> Result<Result<Standing, Lost>, StoreError> {
-        let standing = {
-            let known = self.fresh().await?;
-            match self.own(&known, resource, caller) {
+        let lately = self.own_lately(resource, caller);
+        let standing = match lately {
+            Some(standing) => standing,
+            None => match self.own(&*self.fresh().await?, resource, caller) {
                 Ok(standing) => standing,
                 Err(lost) => return Ok(Err(lost)),
-            }
+            },
         };
         self.call(self.store.close(&standing.session)).await?;
-        self.memory().kept.remove(&standing.session);
+        self.memory().lose(&standing.session);
         if let Some(holder) = &standing.holder {
             let mut row = self.rows.row(&standing.session, &holder.id, Event::Released);
             row.number = Some(2);

@@ -31,8 +31,9 @@ const TOLD_MAX: usize = 5000;
 const TOMBSTONE: Duration = Duration::from_secs(10);
 /// The same for members, whose late calls it must still refuse.
 const TOMBSTONE_OF_MEMBER: Duration = Duration::from_secs(600);
-/// How many tombstones are forgotten in one go.
-const COLLECT_MAX: usize = 4096;
+/// How many tombstones are forgotten in one pass, and how many at once: requests are not to wait behind them.
+const COLLECT_MAX: usize = 512;
+const COLLECT_AT_ONCE: usize = 32;
 /// The TTL that a holder may have of whom nothing is known.
 const TTL_USUAL: Duration = Duration::from_secs(36);
 
@@ -139,9 +140,11 @@ impl Desk {
 
     /// Forgets sessions that ended a while ago. Not sooner: a tombstone that goes between two reads of a view is missed by it.
     async fn collect(&self, ended: Vec<MemberId>) -> Result<(), StoreError> {
-        let collecting = ended.iter().map(|session| self.call(self.store.collect(session)));
-        for collected in join_all(collecting).await {
-            collected?;
+        for few in ended.chunks(COLLECT_AT_ONCE) {
+            let collecting = few.iter().map(|session| self.call(self.store.collect(session)));
+            for collected in join_all(collecting).await {
+                collected?;
+            }
         }
         if !ended.is_empty() {
             let mut known = self.lately().await?;
@@ -159,7 +162,7 @@ impl Desk {
         let mut memory = self.memory();
         let before = memory.read_began.replace(began);
         let frozen = view.era().is_some_and(|era| era.frozen);
-        memory.kept.retain(|id, kept| match view.sessions().get(id) {
+        memory.retain(|id, kept| match view.sessions().get(id) {
             Some(session) => !session.ended,
             None => frozen && kept.stands(now),
         });
@@ -198,7 +201,7 @@ impl Desk {
     fn expired(&self, session: &MemberId) {
         let kept = {
             let mut memory = self.memory();
-            let kept = memory.kept.remove(session);
+            let kept = memory.lose(session);
             if let Some(kept) = &kept {
                 memory.lapsed.insert(kept.term.resource.clone());
             }
