@@ -34,7 +34,7 @@ const TOMBSTONE_OF_MEMBER: Duration = Duration::from_secs(600);
 /// How many tombstones are forgotten in one go.
 const COLLECT_MAX: usize = 4096;
 /// The TTL that a holder may have of whom nothing is known.
-const TTL_USUAL: Duration = Duration::from_secs(36);
+pub(super) const TTL_USUAL: Duration = Duration::from_secs(36);
 
 /// The silences of a pool as they are written down for other replicas and the next start.
 #[derive(Debug, Default)]
