@@ -70,7 +70,7 @@ pub(crate) async fn finish(request: Request, next: Next) -> Response {
         ($level:expr) => {
             tracing::event!(
                 target: "leasehold::request", $level, operation = %method, route, status = status.as_u16(),
-                error = said, request_id = id, trace_id = trace, micros = took.as_micros() as u64, "answered"
+                error = said.and(status.canonical_reason()), error_type = said, request_id = id, trace_id = trace, micros = took.as_micros() as u64, "answered"
             )
         };
     }
