@@ -41,7 +41,15 @@ struct Lines {
     dropped: Arc<AtomicU64>,
 }
 
+/// Something else that hears of what happens.
+pub(crate) type Ear = Box<dyn Layer<Registry> + Send + Sync>;
+
 pub(crate) fn start(args: &LogArgs) -> Result<Log, Failure> {
+    start_with(args, None)
+}
+
+/// The same with somebody else who hears.
+pub(crate) fn start_with(args: &LogArgs, other: Option<Ear>) -> Result<Log, Failure> {
     let (filter, handle) = reload::Layer::new(filter(args)?);
     let lines = Lines::start().map_err(|error| Failure::system("logs cannot be written", &error))?;
     let writer = lines.clone();
@@ -52,7 +60,8 @@ pub(crate) fn start(args: &LogArgs) -> Result<Log, Failure> {
         }
         LogFormat::Json => logs.event_format(json::Json).with_filter(filter).boxed(),
     };
-    let started = tracing_subscriber::registry().with(logs).try_init();
+    let ears: Vec<Ear> = other.into_iter().chain([logs]).collect();
+    let started = tracing_subscriber::registry().with(ears).try_init();
     started.map_err(|error| Failure::usage(format!("logs cannot be written: {error}")))?;
     Ok(Log { lines, filter: handle })
 }
