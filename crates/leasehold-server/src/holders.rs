@@ -19,6 +19,7 @@ mod holder;
 mod kept;
 mod leases;
 mod listen;
+mod proof;
 mod verdict;
 
 use std::collections::HashMap;
