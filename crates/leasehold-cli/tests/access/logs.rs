@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
+use super::server::{ask, serve, status};
 use super::support::{Place, wait_for};
-use super::{ask, serve, status};
 
 /// The lines so far; every one of them is JSON and has what all have.
 fn lines(log: &str) -> Vec<Value> {
