@@ -32,23 +32,36 @@ def wait_for(what: str, holds: Callable[[], object], patience: float = 60.0) -> 
         time.sleep(0.02)
 
 
-class Server:
-    """A control plane on a database of its own, which it keeps across restarts; with keys for these roles, if any."""
+def certificate(directory: str) -> str:
+    """Makes `cert.pem`, which answers for 127.0.0.1, and its `key.pem`. Whoever trusts the first needs nothing else."""
+    cert, key = f"{directory}/cert.pem", f"{directory}/key.pem"
+    name = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
+    made = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
+    subprocess.run([*made, "-out", cert, "-keyout", key, *name], check=True, capture_output=True)
+    return cert
 
-    def __init__(self, *roles: str) -> None:
+
+class Server:
+    """A control plane on a database of its own, which it keeps across restarts; with keys for these roles, if any, and over
+    TLS if wanted: `ca` then is the certificate to trust."""
+
+    def __init__(self, *roles: str, tls: bool = False) -> None:
         self._dir = tempfile.TemporaryDirectory()
         self._database = ["--database", f"sqlite:{self._dir.name}/leases.db"]
         self.keys = {role: self.key(role) for role in roles}
         self._port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
-        self.url = f"http://127.0.0.1:{self._port}"
+        self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self._port}"
+        self.ca = certificate(self._dir.name) if tls else None
         self.start()
 
     def start(self) -> None:
         """Starts it and waits until it answers."""
         command = [os.environ["LEASEHOLD_BIN"], "serve", "--listen", f"127.0.0.1:{self._port}"]
+        if self.ca is not None:
+            command += ["--tls-cert", self.ca, "--tls-key", f"{self._dir.name}/key.pem"]
         self._process = subprocess.Popen([*command, *self._database], stderr=subprocess.DEVNULL)
-        client = Client(self.url)
+        client = Client(self.url, cafile=self.ca)
 
         def answers() -> bool:
             try:

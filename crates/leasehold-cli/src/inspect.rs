@@ -10,7 +10,7 @@ use std::sync::Arc;
 use leasehold::clock::SystemClock;
 use leasehold::lease::MemberId;
 use leasehold::ledger::Entry;
-use leasehold::store::{Store, StoreUrl, open};
+use leasehold::store::{SERVER_POOL, Store, StoreUrl, open};
 use leasehold::view::View;
 use leasehold::{Pool, ResourceId};
 
@@ -49,6 +49,7 @@ pub(crate) async fn open_url(url: &StoreUrl) -> Result<Arc<dyn Store>, Failure> 
 
 /// Reads a pool.
 pub(crate) async fn view(store: &Arc<dyn Store>, pool: &Pool) -> Result<View, Failure> {
+    refuse_own(pool)?;
     let mut view = View::new(pool.clone());
     view.refresh(&**store, &SystemClock).await?;
     Ok(view)
@@ -62,6 +63,7 @@ pub(crate) async fn read_ledger(
     mut after: u64,
     mut each: impl FnMut(Vec<Entry>) -> Result<(), Failure>,
 ) -> Result<u64, Failure> {
+    refuse_own(pool)?;
     loop {
         let page = store.ledger(pool, resource, after, PAGE).await?;
         let Some((last, _)) = page.last() else { return Ok(after) };
@@ -70,8 +72,21 @@ pub(crate) async fn read_ledger(
     }
 }
 
+/// Refuses the control plane's own pool: what is in it, hashes of keys among others, is not for eyes.
+fn refuse_own(pool: &Pool) -> Result<(), Failure> {
+    if pool.as_str() != SERVER_POOL {
+        return Ok(());
+    }
+    let said = format!(
+        "{pool} holds the control plane's own records and no work; `leasehold keys list` shows its keys, and `leasehold \
+         status` the pools that there are"
+    );
+    Err(Failure::usage(said))
+}
+
 /// Refuses a pool that the store has never heard of.
 async fn check_pool(store: &Arc<dyn Store>, pool: &Pool) -> Result<(), Failure> {
+    refuse_own(pool)?;
     let pools = store.pools().await?;
     if pools.contains(pool) {
         return Ok(());

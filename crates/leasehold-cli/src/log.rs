@@ -3,13 +3,17 @@
 //! Invariant: nobody who logs ever waits for whoever reads the log. A thread of its own writes; where the reader
 //! has stopped reading, as a pager does, lines are dropped and counted.
 
+mod json;
+
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
-use tracing_subscriber::{EnvFilter, reload};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer, Registry, reload};
 
 use crate::args::{LogArgs, LogFormat};
 use crate::failure::Failure;
@@ -28,11 +32,8 @@ enum Message {
 #[must_use]
 pub(crate) struct Log {
     lines: Lines,
-    set: Set,
+    filter: reload::Handle<EnvFilter, Registry>,
 }
-
-/// Changes what is logged.
-type Set = Box<dyn Fn(EnvFilter) -> Result<(), reload::Error> + Send + Sync>;
 
 #[derive(Clone)]
 struct Lines {
@@ -40,25 +41,29 @@ struct Lines {
     dropped: Arc<AtomicU64>,
 }
 
+/// Something else that hears of what happens.
+pub(crate) type Ear = Box<dyn Layer<Registry> + Send + Sync>;
+
 pub(crate) fn start(args: &LogArgs) -> Result<Log, Failure> {
-    let filter = filter(args)?;
+    start_with(args, None)
+}
+
+/// The same with somebody else who hears.
+pub(crate) fn start_with(args: &LogArgs, other: Option<Ear>) -> Result<Log, Failure> {
+    let (filter, handle) = reload::Layer::new(filter(args)?);
     let lines = Lines::start().map_err(|error| Failure::system("logs cannot be written", &error))?;
     let writer = lines.clone();
-    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(move || writer.clone());
-    let (set, started): (Set, _) = match args.log_format {
+    let logs = tracing_subscriber::fmt::layer().with_writer(move || writer.clone());
+    let logs = match args.log_format {
         LogFormat::Text => {
-            let logs = logs.with_target(false).with_ansi(io::stderr().is_terminal()).with_filter_reloading();
-            let handle = logs.reload_handle();
-            (Box::new(move |filter| handle.reload(filter)), logs.try_init())
+            logs.with_target(false).with_ansi(io::stderr().is_terminal()).with_filter(filter).boxed()
         }
-        LogFormat::Json => {
-            let logs = logs.json().flatten_event(true).with_current_span(false).with_filter_reloading();
-            let handle = logs.reload_handle();
-            (Box::new(move |filter| handle.reload(filter)), logs.try_init())
-        }
+        LogFormat::Json => logs.event_format(json::Json).with_filter(filter).boxed(),
     };
+    let ears: Vec<Ear> = other.into_iter().chain([logs]).collect();
+    let started = tracing_subscriber::registry().with(ears).try_init();
     started.map_err(|error| Failure::usage(format!("logs cannot be written: {error}")))?;
-    Ok(Log { lines, set })
+    Ok(Log { lines, filter: handle })
 }
 
 fn filter(args: &LogArgs) -> Result<EnvFilter, Failure> {
@@ -69,7 +74,8 @@ fn filter(args: &LogArgs) -> Result<EnvFilter, Failure> {
 impl Log {
     /// Logs what these options say from now on.
     pub(crate) fn set(&self, args: &LogArgs) -> Result<(), Failure> {
-        (self.set)(filter(args)?).map_err(|error| Failure::system("the log's filter stays as it is", &error))
+        let set = self.filter.reload(filter(args)?);
+        set.map_err(|error| Failure::system("the log's filter stays as it is", &error))
     }
 }
 

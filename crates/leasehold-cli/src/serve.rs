@@ -7,6 +7,8 @@ use std::sync::Arc;
 use leasehold::store::around::Split;
 use leasehold::store::{self, Begin, Store, StoreUrl};
 use leasehold_server::events::settings::{EventsError, EventsSettings, SinkSettings, WebhookRules};
+#[cfg(feature = "otlp")]
+use leasehold_server::otlp::Traces;
 use leasehold_server::{ClientCertificates, Limits, Running, Settings, StartError, TlsSettings};
 
 use crate::args::{ClientAuth, ServeArgs};
@@ -14,7 +16,15 @@ use crate::failure::{Failure, code};
 use crate::log::{self, Log};
 
 pub(crate) async fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
-    let log = log::start(&args.log)?;
+    #[cfg(feature = "otlp")]
+    let traces = args.otlp_endpoint.as_deref().map(Traces::start).transpose();
+    #[cfg(feature = "otlp")]
+    let traces = traces.map_err(|error| Failure::usage(error.to_string()))?;
+    #[cfg(feature = "otlp")]
+    let other = traces.as_ref().map(Traces::layer);
+    #[cfg(not(feature = "otlp"))]
+    let other = None;
+    let log = log::start_with(&args.log, other)?;
     let told = Told::receive()?;
     let begin = if args.fresh { Begin::Live } else { Begin::Frozen };
     let database = database(args.database.clone())?;
@@ -39,6 +49,10 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
     told.until_stop(&running, &log).await?;
     tracing::info!("told to stop: requests that are under way are finished");
     running.stop().await;
+    #[cfg(feature = "otlp")]
+    if let Some(traces) = traces {
+        let _ = tokio::task::spawn_blocking(|| traces.stop()).await;
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,16 +1,19 @@
 //! Keys on the command line, and `leasehold serve` as a real process: what it refuses, what it reads again, what it never says.
 #![cfg(target_os = "linux")]
 
+#[path = "access/events.rs"]
+mod events;
+#[path = "access/logs.rs"]
+mod logs;
+#[path = "support/server.rs"]
+mod server;
 mod support;
-
-use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use support::{Member, Place, leasehold, ran, wait_for, wait_until};
+use server::{ask, serve, status};
+use support::{Place, leasehold, ran, wait_until};
 
 /// A command on the place's database; it must succeed.
 fn told(place: &Place, words: &[&str]) -> String {
@@ -26,39 +29,6 @@ fn create(place: &Place, options: &[&str]) -> String {
 /// What is secret about a key.
 fn secret(key: &str) -> &str {
     key.rsplit('_').next().expect("a secret")
-}
-
-/// A server on the place's database, and its address once it has said it.
-fn serve(place: &Place, name: &str, options: &[&str]) -> (Member, String) {
-    let mut command = leasehold();
-    command.args(["serve", "--database", &place.url(), "--listen", "127.0.0.1:0"]).args(options);
-    let server = place.start(name, &mut command);
-    let address = wait_for("the server says where it is", || {
-        let log = server.log();
-        let rest = log.split("at http://").nth(1)?;
-        let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == ':'))?;
-        Some(rest[..end].to_owned())
-    });
-    (server, address)
-}
-
-/// One request, and the whole answer as text.
-fn ask(address: &str, method: &str, path: &str, key: Option<&str>, body: &str) -> String {
-    let mut stream = TcpStream::connect(address).expect("a server");
-    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
-    let key = key.map(|key| format!("authorization: Bearer {key}\r\n")).unwrap_or_default();
-    let length = body.len();
-    let request = format!(
-        "{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n{key}content-length: {length}\r\n\r\n{body}"
-    );
-    stream.write_all(request.as_bytes()).expect("a request");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("an answer");
-    answer
-}
-
-fn status(answer: &str) -> u16 {
-    answer.split(' ').nth(1).and_then(|word| word.parse().ok()).expect("a status")
 }
 
 #[test]
@@ -213,4 +183,30 @@ fn a_signal_has_the_level_and_the_limits_read_again() {
     wait_until("it says why not", || server.log().contains("the options stay as they were"));
     assert_eq!(pools(), 200);
     server.leave();
+}
+
+#[test]
+fn the_control_planes_own_pool_is_shown_to_nobody() {
+    let place = Place::new();
+    let key = create(&place, &["--role", "admin"]);
+    let id = key.split('_').nth(1).expect("an id");
+    let store = ["--store".to_owned(), place.url()];
+    for words in [
+        &["status", "--pool", "_leasehold"][..],
+        &["status", "--pool", "_leasehold", "--json"],
+        &["show", "--pool", "_leasehold", id],
+        &["show", "--pool", "_leasehold", id, "--json"],
+        &["events", "--pool", "_leasehold"],
+        &["plan", "--pool", "_leasehold"],
+        &["explain", &format!("_leasehold/{id}")],
+        &["pause", "--pool", "_leasehold", id],
+    ] {
+        let refused = ran(leasehold().args(words).args(&store));
+        assert_eq!(refused.code, Some(2), "{words:?}: {}{}", refused.out, refused.err);
+        assert!(refused.err.contains("leasehold keys list"), "{words:?}: {}", refused.err);
+        assert!(!refused.out.contains("hash"), "{}", refused.out);
+    }
+    let all = ran(leasehold().args(["status", "--json"]).args(&store));
+    assert_eq!(all.code, Some(0), "{}", all.err);
+    assert!(!all.out.contains("_leasehold") && !all.out.contains("hash"), "{}", all.out);
 }

@@ -2,15 +2,17 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
+use axum::http::StatusCode;
+use leasehold::Pool;
 use leasehold::store::Store;
 use tokio::sync::watch;
 
 use crate::access::{Access, Identity};
-use crate::holders::Holders;
+use crate::holders::{Desk, Holders};
 use crate::limits::{Rates, StreamPermit, Streams};
 use crate::metrics::Metrics;
 use crate::native::Sessions;
-use crate::problem::Answer;
+use crate::problem::{Answer, Problem};
 use crate::settings::Limits;
 
 /// What all requests share. Cheap to clone.
@@ -70,6 +72,14 @@ impl App {
     /// The leases of those who have no member.
     pub(crate) fn holders(&self) -> &Holders {
         &self.0.holders
+    }
+
+    /// The desk of a pool, made if there is none.
+    pub(crate) fn desk(&self, pool: &Pool) -> Answer<Arc<Desk>> {
+        self.holders().desk(pool).ok_or_else(|| {
+            let said = "there are too many pools; remove some, or ask the operator of this control plane";
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_pools", said)
+        })
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {

@@ -19,6 +19,8 @@ mod holder;
 mod kept;
 mod leases;
 mod listen;
+mod proof;
+mod verdict;
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -31,7 +33,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 pub(crate) use self::desk::{Desk, Known};
-pub(crate) use self::holder::Holder;
+pub(crate) use self::holder::{Holder, KEY, RESERVED};
 pub(crate) use self::leases::{Caller, Claim, Lost, Renewal, Standing};
 use crate::ledger::Rows;
 use crate::settings::Limits;
@@ -109,6 +111,12 @@ impl Holders {
         }
         self.shared.find().await?;
         Ok(self.known(pool))
+    }
+
+    /// The desks of all pools.
+    pub(crate) fn desks(&self) -> Vec<Arc<Desk>> {
+        let desks = self.shared.desks.read().unwrap_or_else(PoisonError::into_inner);
+        desks.values().map(|staffed| Arc::clone(&staffed.desk)).collect()
     }
 
     fn known(&self, pool: &Pool) -> Option<Arc<Desk>> {

@@ -13,12 +13,13 @@ use std::time::Duration;
 
 use leasehold::Pool;
 use leasehold::clock;
-use leasehold::store::{Cursor, Mark, MarkKind, Marked, SERVER_POOL, Store, StoreError, Version};
+use leasehold::store::{Cursor, Mark, MarkKind, Marked, Store, StoreError, Version};
 
 pub use self::record::{KeyInfo, Role, RoleError};
 pub(crate) use self::record::{Previous, Record};
 pub use self::secret::Secret;
 pub(crate) use self::secret::{Hash, id_of};
+use crate::own::server_pool;
 
 /// The longest name of a key, and the longest id of a tenant.
 const NAME_MAX: usize = 64;
@@ -60,11 +61,6 @@ pub enum KeyError {
     /// The store does not answer.
     #[error(transparent)]
     Store(#[from] StoreError),
-}
-
-/// The pool of the control plane's own records.
-pub(crate) fn server_pool() -> Result<Pool, StoreError> {
-    Pool::new(SERVER_POOL).map_err(|error| StoreError::misconfigured(error.to_string()))
 }
 
 /// Wall time in milliseconds.
@@ -137,7 +133,7 @@ pub async fn create(store: &dyn Store, new: &NewKey) -> Result<(KeyInfo, Secret)
         expires_ms: new.lasts.map(|lasts| now.saturating_add(millis(lasts))),
         previous: None,
     };
-    match store.set_mark(&server_pool()?, MarkKind::Key, &id, Some(&record.json()), Version(0)).await? {
+    match store.set_mark(&server_pool(), MarkKind::Key, &id, Some(&record.json()), Version(0)).await? {
         Marked::Set(_) => Ok((record.info(&id), secret)),
         Marked::Conflict(_) => Err(KeyError::Busy(id)),
     }
@@ -148,7 +144,7 @@ pub async fn create(store: &dyn Store, new: &NewKey) -> Result<(KeyInfo, Secret)
 /// # Errors
 /// The store does not answer.
 pub async fn list(store: &dyn Store) -> Result<Vec<KeyInfo>, KeyError> {
-    let marks = store.marks(&server_pool()?, Cursor::START).await?.items;
+    let marks = store.marks(&server_pool(), Cursor::START).await?.items;
     let mut found: Vec<(u64, KeyInfo)> = marks
         .iter()
         .filter_map(|mark| {
@@ -161,7 +157,7 @@ pub async fn list(store: &dyn Store) -> Result<Vec<KeyInfo>, KeyError> {
 }
 
 async fn find(store: &dyn Store, id: &str) -> Result<(Record, Version), KeyError> {
-    let marks = store.marks(&server_pool()?, Cursor::START).await?.items;
+    let marks = store.marks(&server_pool(), Cursor::START).await?.items;
     let is_it = |mark: &&Mark| mark.kind == MarkKind::Key && mark.subject == id;
     let found = marks.iter().find(is_it).and_then(|mark| Some((Record::of(mark)?, mark.version)));
     found.ok_or_else(|| KeyError::Unknown(id.to_owned()))
@@ -180,7 +176,7 @@ pub async fn get(store: &dyn Store, id: &str) -> Result<KeyInfo, KeyError> {
 /// # Errors
 /// There is none, or the store does not answer.
 pub async fn revoke(store: &dyn Store, id: &str) -> Result<(), KeyError> {
-    let pool = server_pool()?;
+    let pool = server_pool();
     for _ in 0..TRIES {
         let (_, version) = find(store, id).await?;
         if let Marked::Set(_) = store.set_mark(&pool, MarkKind::Key, id, None, version).await? {
@@ -196,7 +192,7 @@ pub async fn revoke(store: &dyn Store, id: &str) -> Result<(), KeyError> {
 /// There is no such key, the grace is too long, or the store does not answer.
 pub async fn rotate(store: &dyn Store, id: &str, grace: Duration) -> Result<(KeyInfo, Secret), KeyError> {
     lasts(grace)?;
-    let (pool, secret) = (server_pool()?, secret::generate_for(id)?);
+    let (pool, secret) = (server_pool(), secret::generate_for(id)?);
     for _ in 0..TRIES {
         let (mut record, version) = find(store, id).await?;
         let until_ms = wall_millis().saturating_add(millis(grace));

@@ -20,6 +20,9 @@ mod limits;
 mod metrics;
 mod native;
 mod openapi;
+#[cfg(feature = "otlp")]
+pub mod otlp;
+mod own;
 mod problem;
 mod request;
 mod rest;

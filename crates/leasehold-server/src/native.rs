@@ -1,7 +1,8 @@
 //! What members need: every call of the store over HTTP, for programs that have no way to the database.
 //!
 //! A request travels like this: [`body`] reads the call within its limits, [`scope`] says whether what it touches is the
-//! caller's, the store does it, and its answer goes back as it is. Nothing is decided here. What crosses the line is
+//! caller's, the store does it, and its answer goes back as it is. Nothing is decided here; [`verdicts`] on others are
+//! compared with what this replica has heard itself. What crosses the line is
 //! `leasehold::store::http::wire`, which members use too.
 
 mod body;
@@ -10,6 +11,7 @@ mod leases;
 mod records;
 pub(crate) mod scope;
 mod sessions;
+mod verdicts;
 
 use axum::Json;
 use axum::extract::State;
@@ -49,16 +51,16 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(sessions::beat))
         .routes(routes!(sessions::describe))
         .routes(routes!(sessions::close))
-        .routes(routes!(sessions::end_silent))
-        .routes(routes!(sessions::collect))
+        .routes(routes!(verdicts::end_silent))
+        .routes(routes!(verdicts::collect))
         .routes(routes!(sessions::sessions))
         .routes(routes!(sessions::reassert))
-        .routes(routes!(sessions::thaw))
+        .routes(routes!(verdicts::thaw))
         .routes(routes!(leases::acquire))
         .routes(routes!(leases::release))
         .routes(routes!(leases::revoke))
         .routes(routes!(leases::free_revoked))
-        .routes(routes!(leases::free_orphan))
+        .routes(routes!(verdicts::free_orphan))
         .routes(routes!(leases::leases))
         .routes(routes!(leases::pools))
         .routes(routes!(leases::checkup))

@@ -49,7 +49,12 @@ pub(crate) async fn finish(request: Request, next: Next) -> Response {
     let native = NATIVE.iter().any(|prefix| request.uri().path().starts_with(prefix));
     let route = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
     let route = route.unwrap_or_else(|| "none".to_owned());
-    let mut response = next.run(request).await;
+    #[cfg(feature = "otlp")]
+    let span = crate::otlp::span(&method, &route, &id, request.headers());
+    let answering = next.run(request);
+    #[cfg(feature = "otlp")]
+    let answering = tracing::Instrument::instrument(answering, span.clone());
+    let mut response = answering.await;
     let mut said = None;
     if let Some(problem) = response.extensions_mut().remove::<Arc<Problem>>() {
         said = Some(problem.error());
@@ -63,6 +68,8 @@ pub(crate) async fn finish(request: Request, next: Next) -> Response {
         response.headers_mut().insert(REQUEST_ID, id);
     }
     let status = response.status();
+    #[cfg(feature = "otlp")]
+    crate::otlp::answered(&span, status);
     let took = clock::now().since(began);
     metrics::counter!("leasehold_requests_total", "route" => route.clone(), "status" => status.as_u16().to_string())
         .increment(1);
@@ -70,7 +77,7 @@ pub(crate) async fn finish(request: Request, next: Next) -> Response {
         ($level:expr) => {
             tracing::event!(
                 target: "leasehold::request", $level, operation = %method, route, status = status.as_u16(),
-                error = said, request_id = id, trace_id = trace, micros = took.as_micros() as u64, "answered"
+                error = said.and(status.canonical_reason()), error_type = said, request_id = id, trace_id = trace, micros = took.as_micros() as u64, "answered"
             )
         };
     }

@@ -41,10 +41,7 @@ impl InPool {
 
     /// The desk of the pool, made if there is none.
     pub(crate) fn desk(&self, app: &App) -> Answer<Arc<Desk>> {
-        app.holders().desk(&self.pool).ok_or_else(|| {
-            let said = "there are too many pools; remove some, or ask the operator of this control plane";
-            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_pools", said)
-        })
+        app.desk(&self.pool)
     }
 
     /// The word for a resource that does not exist.

@@ -8,6 +8,8 @@ mod limits;
 mod native;
 #[path = "access/roles.rs"]
 mod roles;
+#[path = "access/sessions.rs"]
+mod sessions;
 #[path = "access/stage.rs"]
 mod stage;
 #[path = "access/tenants.rs"]

@@ -7,8 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use leasehold::ledger::{Entry, Event};
+use leasehold::store::around::{Fault, Faulty};
 use leasehold::store::memory::MemoryStore;
-use leasehold::store::{self, Begin, Cursor, Declared, StoreUrl};
+use leasehold::store::{self, Begin, Cursor, Declared, Store, StoreUrl};
 use leasehold_testkit::Postgres;
 use serde_json::json;
 use support::{File, Plane, brief, eventually, holder};
@@ -196,4 +198,61 @@ async fn a_confirmed_renewal_that_is_missing_freezes_the_store() {
     assert_eq!(plane.renew("scene-0", &holder("holder")).await.status, 200, "it says what it holds");
     let other = plane.acquire("scene-1", &holder("other")).await;
     assert_eq!((other.status, &other.body["error"]), (503, &json!("frozen")), "{other:?}");
+}
+
+/// The rows of a pool's ledger that grant something.
+async fn grants(store: &dyn Store) -> Vec<Entry> {
+    let rows = store.ledger(&"scenes".parse().unwrap(), None, 0, 1000).await.unwrap();
+    let grants = rows.into_iter().map(|(_, row)| row);
+    grants.filter(|row| matches!(row.event, Event::Acquired | Event::TakenOver)).collect()
+}
+
+/// A replica that grants `scene-0` and is gone before it has written that down.
+async fn granted_and_gone(file: &File) -> u64 {
+    let faulty = Faulty::new(store::open(&file.url()).await.unwrap());
+    let plane = Plane::serving(Arc::new(faulty.clone())).await;
+    plane.scenes(2).await;
+    assert_eq!(plane.acquire("scene-1", &holder("before")).await.status, 201);
+    eventually("the first grant is written down", async || grants(&*plane.store).await.len() == 1).await;
+    faulty.break_calls(&["append"], Fault::Hangs);
+    let granted = plane.acquire("scene-0", &holder("tracker-0")).await;
+    assert_eq!(granted.status, 201, "{granted:?}");
+    assert_eq!(grants(&*plane.store).await.len(), 1, "the row waits");
+    granted.body["version"].as_u64().unwrap()
+}
+
+fn is_the_missing_one(row: &Entry, version: u64) {
+    assert_eq!(row.resource.as_ref().unwrap().as_str(), "scene-0");
+    assert_eq!((row.token.unwrap().0, row.name.as_str()), (version, "tracker-0"));
+    assert!(row.detail.as_deref().is_some_and(|detail| detail.contains("written late")), "{row:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_grant_that_was_not_written_down_is_written_after_a_restart() {
+    let file = File::new();
+    let version = granted_and_gone(&file).await;
+    let mut plane = Plane::on(&file.url()).await;
+    // A renewal before that is no proof.
+    assert_eq!(plane.renew("scene-0", &holder("tracker-0")).await.status, 200);
+    eventually("the grant is written down", async || grants(&*plane.store).await.len() == 2).await;
+    is_the_missing_one(&grants(&*plane.store).await[1], version);
+    plane.stop().await;
+    // Once: the next start finds everything, and says so by what it writes when it looked.
+    let plane = Plane::on(&file.url()).await;
+    eventually("the next start has looked", async || {
+        assert_eq!(plane.renew("scene-0", &holder("tracker-0")).await.status, 200);
+        let rows = plane.store.ledger(&"scenes".parse().unwrap(), None, 0, 1000).await.unwrap();
+        rows.iter().any(|(_, row)| row.event == Event::Renewed && row.name.as_str() == "tracker-0")
+    })
+    .await;
+    assert_eq!(grants(&*plane.store).await.len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_replica_writes_down_what_one_could_not() {
+    let file = File::new();
+    let other = Plane::on(&file.url()).await;
+    let version = granted_and_gone(&file).await;
+    eventually("the grant is written down", async || grants(&*other.store).await.len() == 2).await;
+    is_the_missing_one(&grants(&*other.store).await[1], version);
 }

@@ -93,6 +93,20 @@ async fn more_lines_than_memory_has_room_for_are_refused() {
     assert_eq!(refused.to_string(), "there are more than 1000000 lines of the ledger");
 }
 
+#[test]
+fn an_error_is_read_with_its_type_and_without() {
+    let line = |error: &str| {
+        format!(
+            "{{\"pool\":\"jobs\",\"instance\":\"one\",\"name\":\"one\",\"event\":\"renew_failed\",\"at\":1,\
+             \"wall_nanos\":2,\"boot\":\"b\",\"error\":{error}}}"
+        )
+    };
+    for error in ["\"no answer\"", "{\"type\":\"error\",\"message\":\"no answer\"}"] {
+        let (_, entry) = parse(line(error).as_bytes()).expect("a line of the ledger");
+        assert_eq!(entry.error.as_deref(), Some("no answer"));
+    }
+}
+
 proptest! {
     #[test]
     fn any_bytes_are_read_without_harm(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {

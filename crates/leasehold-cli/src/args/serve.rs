@@ -36,6 +36,10 @@ pub(crate) struct ServeArgs {
     /// Events may be posted to this host even if its address is a private one
     #[arg(long, env = "LEASEHOLD_WEBHOOK_PRIVATE_HOST", value_delimiter = ' ', value_name = "HOST")]
     pub(crate) webhook_private_host: Vec<String>,
+    /// Send spans of requests to the OpenTelemetry collector at this address, over HTTP
+    #[cfg(feature = "otlp")]
+    #[arg(long, env = "OTEL_EXPORTER_OTLP_ENDPOINT", hide_env_values = true, value_name = "URL")]
+    pub(crate) otlp_endpoint: Option<String>,
     #[command(flatten)]
     pub(crate) tls: TlsArgs,
     #[command(flatten)]

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use leasehold::Pool;
 use leasehold::plan::{Plan, Resource};
-use leasehold::store::{Grade, Mark, MarkKind, SessionRecord};
+use leasehold::store::{Grade, Mark, MarkKind, SERVER_POOL, SessionRecord};
 use leasehold::view::View;
 use serde::Serialize;
 
@@ -58,7 +58,7 @@ pub(crate) async fn status(args: StatusArgs) -> Result<ExitCode, Failure> {
             check_pool(&store, &pool).await?;
             vec![pool]
         }
-        None => store.pools().await?,
+        None => store.pools().await?.into_iter().filter(|pool| pool.as_str() != SERVER_POOL).collect(),
     };
     let mut reports = Vec::new();
     for pool in pools {

@@ -16,7 +16,8 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
 use super::Identity;
-use crate::keys::{Hash, Record, id_of, server_pool, wall_millis};
+use crate::keys::{Hash, Record, id_of, wall_millis};
+use crate::own::server_pool;
 
 /// How often the keys are read at least.
 const EVERY: Duration = Duration::from_millis(400);
@@ -106,7 +107,7 @@ impl Known {
             done: watch::Sender::new((0, false)),
             wake: Notify::new(),
         });
-        let pool = server_pool()?;
+        let pool = server_pool();
         let mut reader = Reader {
             hints: Some(store.changes(&pool)),
             store,

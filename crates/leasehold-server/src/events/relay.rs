@@ -13,12 +13,13 @@ use futures_util::FutureExt;
 use futures_util::stream::{SelectAll, StreamExt};
 use leasehold::clock;
 use leasehold::lease::{Nonce, Pool};
-use leasehold::store::{Cursor, Hints, Mark, MarkKind, Marked, SERVER_POOL, Store, StoreError, Version};
+use leasehold::store::{Cursor, Hints, Mark, MarkKind, Marked, Store, StoreError, Version};
 use serde::Deserialize;
 use tokio::time::sleep;
 
 use super::position::{Position, Track};
 use super::sink::{Event, EventSink, SinkError, Tenants};
+use crate::own::server_pool;
 
 /// How many rows are read, and at most published, at once.
 const BATCH: usize = 256;
@@ -121,9 +122,9 @@ impl Relay {
 
     /// Reads positions, tenants and which pools there are.
     async fn look(&mut self) -> Result<(), Stop> {
-        let mut changed = self.store.marks(&own_pool(), self.cursor).await?;
+        let mut changed = self.store.marks(&server_pool(), self.cursor).await?;
         if self.era.is_some_and(|era| era != changed.era.nonce) && self.cursor != Cursor::START {
-            changed = self.store.marks(&own_pool(), Cursor::START).await?;
+            changed = self.store.marks(&server_pool(), Cursor::START).await?;
         }
         (self.era, self.cursor) = (Some(changed.era.nonce), changed.cursor);
         for mark in &changed.items {
@@ -232,7 +233,7 @@ impl Relay {
 
     async fn keep(&mut self, pool: &Pool, version: Version, position: &Position) -> Result<Version, Stop> {
         let (subject, text) = (format!("{}:{pool}", self.name), position.text());
-        let own = own_pool();
+        let own = server_pool();
         match self.store.set_mark(&own, MarkKind::Relay, &subject, Some(&text), version).await? {
             Marked::Set(version) => Ok(version),
             Marked::Conflict(_) => Err(Stop::Overtaken),
@@ -295,8 +296,4 @@ impl Relay {
             () = sleep(period) => {}
         }
     }
-}
-
-fn own_pool() -> Pool {
-    Pool::new(SERVER_POOL).expect("a pool's name")
 }

@@ -9,9 +9,12 @@ use leasehold::{MemberName, plan};
 /// The longest that an answer may take on its way: a client that counts from it is not ended before.
 const ANSWER_MAX: Duration = Duration::from_secs(3);
 
+/// What labels of the control plane's own begin with.
+pub(crate) const RESERVED: &str = "leasehold.";
+/// The label with the id of the API key that a session was opened with.
+pub(crate) const KEY: &str = "leasehold.key";
 const HOLDER: &str = "leasehold.holder";
 const TTL: &str = "leasehold.ttl_ms";
-const KEY: &str = "leasehold.key";
 const IDEMPOTENCY: &str = "leasehold.idempotency";
 
 /// Who holds a lease over REST.

@@ -21,6 +21,8 @@ pub(super) struct Kept {
     pub(super) wall_nanos: u64,
     /// When the ledger was last told that it is renewed.
     pub(super) told: Moment,
+    /// Since when it is known here without its grant being known to be in the ledger; `None` once that is known.
+    pub(super) unproven: Option<Moment>,
 }
 
 impl Kept {
@@ -81,15 +83,28 @@ impl Memory {
         wall_nanos: u64,
         every: Duration,
     ) -> bool {
-        let Some(kept) = self.kept.get_mut(session) else { return true };
+        let Some(kept) = self.kept.get_mut(session) else { return false };
         kept.beat = kept.beat.max(beat);
         kept.since = Some(kept.since.map_or(began, |since| since.max(began)));
         kept.wall_nanos = wall_nanos;
-        let due = began.since(kept.told) >= every;
+        let due = began.since(kept.told) >= every && kept.unproven.is_none();
         if due {
             kept.told = began;
         }
         due
+    }
+
+    /// Whose grants should be in the ledger by now, if they ever come.
+    pub(super) fn unproven(&self, now: Moment, settled: Duration) -> Vec<MemberId> {
+        let due = |kept: &Kept| kept.unproven.is_some_and(|since| now.since(since) >= settled);
+        self.kept.iter().filter(|(_, kept)| due(kept)).map(|(id, _)| id.clone()).collect()
+    }
+
+    /// The ledger has its grant, or gets it now. `None` if it has ended.
+    pub(super) fn prove(&mut self, session: &MemberId) -> Option<Kept> {
+        let kept = self.kept.get_mut(session)?;
+        kept.unproven = None;
+        Some(kept.clone())
     }
 
     /// A session was read that holds `term`. The read before this one began at `before`.
@@ -99,7 +114,7 @@ impl Memory {
         record: &SessionRecord,
         term: &Term,
         before: Option<Moment>,
-        wall_nanos: u64,
+        (at, wall_nanos): (Moment, u64),
     ) {
         match self.kept.get_mut(&record.id) {
             Some(kept) if kept.beat >= record.beat => {}
@@ -117,6 +132,7 @@ impl Memory {
                     since: before,
                     wall_nanos,
                     told: Moment::default(),
+                    unproven: Some(at),
                 };
                 self.kept.insert(record.id.clone(), kept);
             }

@@ -146,8 +146,8 @@ impl Desk {
         match self.call(self.store.claim(&session, &wanted)).await? {
             Answer::Done(Claimed::Granted { term, .. }) => {
                 let wall_nanos = self.clock.wall_nanos();
-                let kept =
-                    Kept { session, term, beat: BeatNumber(1), since: Some(began), wall_nanos, told: began };
+                let (beat, since) = (BeatNumber(1), Some(began));
+                let kept = Kept { session, term, beat, since, wall_nanos, told: began, unproven: None };
                 Ok(Claim::Granted(self.granted(kept, holder)))
             }
             Answer::Done(Claimed::Held { .. }) => match self.read_standing(resource).await? {

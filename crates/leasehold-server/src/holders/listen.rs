@@ -4,17 +4,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use leasehold::MemberId;
 use leasehold::lease::Term;
 use leasehold::ledger::{Event, Reason};
 use leasehold::listen::Silence;
 use leasehold::store::{
-    Cursor, EndSilent, Hints, MarkKind, Marked, OpenSession, SERVER_POOL, StoreError, Thawed, Version,
+    Cursor, EndSilent, Hints, MarkKind, Marked, OpenSession, StoreError, Thawed, Version,
 };
-use leasehold::{MemberId, Pool};
 use tokio::sync::watch;
 
 use super::desk::{Desk, Known};
 use super::holder::Holder;
+use super::proof::Proof;
+use crate::own::server_pool;
 
 /// How often a pool is read in which somebody could fall silent: never so seldom that we are deaf.
 const LISTEN_MIN: Duration = Duration::from_millis(250);
@@ -35,7 +37,7 @@ const TOMBSTONE_OF_MEMBER: Duration = Duration::from_secs(600);
 const COLLECT_MAX: usize = 512;
 const COLLECT_AT_ONCE: usize = 32;
 /// The TTL that a holder may have of whom nothing is known.
-const TTL_USUAL: Duration = Duration::from_secs(36);
+pub(super) const TTL_USUAL: Duration = Duration::from_secs(36);
 
 /// The silences of a pool as they are written down for other replicas and the next start.
 #[derive(Debug, Default)]
@@ -50,9 +52,13 @@ struct Told {
 /// Listens to a pool until told to stop.
 pub(super) async fn listen(desk: Arc<Desk>, mut stop: watch::Receiver<bool>) {
     let mut hints = desk.store.changes(&desk.pool);
-    let mut told = Told::default();
+    let (mut told, mut proof) = (Told::default(), Proof::default());
     while !*stop.borrow() {
-        let pause = match desk.hear(&mut told).await {
+        let heard = async {
+            let pause = desk.hear(&mut told).await?;
+            desk.prove(&mut proof).await.map(|()| pause)
+        };
+        let pause = match heard.await {
             Ok(pause) => pause,
             Err(error) => {
                 tracing::debug!(pool = desk.pool.as_str(), %error, "the pool cannot be heard at the moment");
@@ -182,7 +188,7 @@ impl Desk {
                 profile: session.profile.clone(),
             };
             let term = Term { resource: resource.clone(), token: lease.token };
-            memory.read(open, session, &term, before, wall_nanos);
+            memory.read(open, session, &term, before, (now, wall_nanos));
         }
         metrics::gauge!("active_leases_total", "pool" => self.pool.to_string()).set(active);
     }
@@ -218,7 +224,7 @@ impl Desk {
 
     /// The silences that other replicas, or this one before it was started, have heard.
     async fn told(&self) -> Result<(Version, Vec<Silence>), StoreError> {
-        let marks = self.call(self.store.marks(&server_pool()?, Cursor::START)).await?;
+        let marks = self.call(self.store.marks(&server_pool(), Cursor::START)).await?;
         let mine = |mark: &&leasehold::store::Mark| {
             mark.kind == MarkKind::Silence && mark.subject == self.pool.as_str()
         };
@@ -233,7 +239,7 @@ impl Desk {
         silences.truncate(TOLD_MAX);
         told.any = !silences.is_empty();
         let value = serde_json::to_string(&silences).unwrap_or_default();
-        let pool = server_pool()?;
+        let pool = server_pool();
         let set =
             self.store.set_mark(&pool, MarkKind::Silence, self.pool.as_str(), Some(&value), told.version);
         match self.call(set).await? {
@@ -241,8 +247,4 @@ impl Desk {
         }
         Ok(())
     }
-}
-
-fn server_pool() -> Result<Pool, StoreError> {
-    Pool::new(SERVER_POOL).map_err(|error| StoreError::misconfigured(error.to_string()))
 }

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use leasehold::Pool;
 use leasehold::store::http::wire::calls::{
-    AcquireCall, CheckupCall, FreeOrphanCall, FreeRevokedCall, LeasesCall, PoolsCall, ReleaseCall, RevokeCall,
+    AcquireCall, CheckupCall, FreeRevokedCall, LeasesCall, PoolsCall, ReleaseCall, RevokeCall,
 };
 use leasehold::store::http::wire::records::{
     Acquired, Answer, Changed, Checkup, Freed, LeaseRecord, Released, Reply, Revoked,
@@ -26,10 +26,11 @@ pub(crate) async fn acquire(
     scope: Scope,
     Body(call): Body<AcquireCall>,
 ) -> Answered<AcquireCall> {
-    let session = scope.session(&call.session).await?;
+    let (session, pulse) = (scope.session(&call.session).await?, call.pulse.into());
     within_limit(&app, call.wanted.len())?;
     let wanted: Vec<Wanted> = call.wanted.into_iter().map(Into::into).collect();
-    let answer = app.store().acquire(&session, call.pulse.into(), &wanted).await?;
+    let answer = app.store().acquire(&session, pulse, &wanted).await?;
+    scope.note_freeze(&call.session, pulse, &answer);
     Ok(Json(Answer::of(answer, |items| items.into_iter().map(Into::into).collect())))
 }
 
@@ -41,10 +42,11 @@ pub(crate) async fn release(
     scope: Scope,
     Body(call): Body<ReleaseCall>,
 ) -> Answered<ReleaseCall> {
-    let session = scope.session(&call.session).await?;
+    let (session, pulse) = (scope.session(&call.session).await?, call.pulse.into());
     within_limit(&app, call.terms.len())?;
     let terms: Vec<Release> = call.terms.into_iter().map(Into::into).collect();
-    let answer = app.store().release(&session, call.pulse.into(), &terms).await?;
+    let answer = app.store().release(&session, pulse, &terms).await?;
+    scope.note_freeze(&call.session, pulse, &answer);
     Ok(Json(Answer::of(answer, |items| items.into_iter().map(Into::into).collect())))
 }
 
@@ -75,21 +77,6 @@ pub(crate) async fn free_revoked(
 ) -> Answered<FreeRevokedCall> {
     let pool = scope.pool(&call.pool)?;
     let value = app.store().free_revoked(&pool, &call.term, call.era.0).await?.into();
-    Ok(Json(Reply { value }))
-}
-
-/// Frees a lease whose holder's session is absent
-///
-/// The caller has heard holder and token unchanged, and the session absent, for a whole TTL.
-#[utoipa::path(post, path = "/api/v1/store/free_orphan", operation_id = "store_free_orphan", tag = "store", request_body = FreeOrphanCall,
-    responses((status = 200, description = "done, or not: what became of it", body = Reply<Freed>), Refused))]
-pub(crate) async fn free_orphan(
-    State(app): State<App>,
-    scope: Scope,
-    Body(call): Body<FreeOrphanCall>,
-) -> Answered<FreeOrphanCall> {
-    let pool = scope.pool(&call.pool)?;
-    let value = app.store().free_orphan(&pool, &call.holder, &call.term, call.era.0).await?.into();
     Ok(Json(Reply { value }))
 }
 

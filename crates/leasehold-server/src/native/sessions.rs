@@ -1,27 +1,27 @@
-//! Sessions: opened, heard, ended; and what the whole store is asked.
+//! Sessions: opened, heard, ended by themselves.
 
 use axum::Json;
 use axum::extract::State;
 use leasehold::Term;
 use leasehold::participant::{TTL_MAX, TTL_MIN};
+use leasehold::store::OpenSession;
 use leasehold::store::http::wire::Hex;
 use leasehold::store::http::wire::calls::{
-    BeatCall, ClaimCall, CloseCall, CollectCall, DescribeCall, EndSilentCall, OpenCall, ReassertCall,
-    SessionsCall, ThawCall,
+    BeatCall, ClaimCall, CloseCall, DescribeCall, OpenCall, ReassertCall, SessionsCall,
 };
 use leasehold::store::http::wire::records::{
-    Answer, Changed, Claimed, EndSilent, Nothing, Reasserted, Reply, Session, SessionRecord, Thawed,
+    Answer, Changed, Claimed, Nothing, Reasserted, Reply, Session, SessionRecord,
 };
-use leasehold::store::{self, OpenSession};
 
 use super::body::{Call as Body, within_limit};
 use super::scope::Scope;
 use super::{Answered, Refused};
 use crate::app::App;
+use crate::holders::KEY;
 use crate::problem::{self, Problem};
 
 /// The session to open or to reassert, in a pool of the caller's.
-fn session(scope: &Scope, session: Session) -> problem::Answer<OpenSession> {
+async fn session(scope: &Scope, session: Session) -> problem::Answer<OpenSession> {
     let mut session = OpenSession::from(session);
     if !(TTL_MIN..=TTL_MAX).contains(&session.ttl) {
         return Err(Problem::invalid(format!(
@@ -30,7 +30,7 @@ fn session(scope: &Scope, session: Session) -> problem::Answer<OpenSession> {
         )));
     }
     session.pool = scope.pool(&session.pool)?;
-    scope.new_session(&session.id)?;
+    scope.new_session(&mut session).await?;
     Ok(session)
 }
 
@@ -44,7 +44,7 @@ pub(crate) async fn open(
     scope: Scope,
     Body(call): Body<OpenCall>,
 ) -> Answered<OpenCall> {
-    let session = session(&scope, call.session)?;
+    let session = session(&scope, call.session).await?;
     let answer = app.store().open(&session).await?;
     Ok(Json(Answer::of(answer, Hex)))
 }
@@ -59,7 +59,7 @@ pub(crate) async fn claim(
     scope: Scope,
     Body(call): Body<ClaimCall>,
 ) -> Answered<ClaimCall> {
-    let session = session(&scope, call.session)?;
+    let session = session(&scope, call.session).await?;
     let answer = app.store().claim(&session, &call.wanted.into()).await?;
     Ok(Json(Answer::of(answer, Into::into)))
 }
@@ -74,8 +74,9 @@ pub(crate) async fn beat(
     scope: Scope,
     Body(call): Body<BeatCall>,
 ) -> Answered<BeatCall> {
-    let session = scope.session(&call.session).await?;
-    let answer = app.store().beat(&session, call.pulse.into()).await?;
+    let (session, pulse) = (scope.session(&call.session).await?, call.pulse.into());
+    let answer = app.store().beat(&session, pulse).await?;
+    scope.note_freeze(&call.session, pulse, &answer);
     Ok(Json(Answer::of(answer, |revoked| revoked)))
 }
 
@@ -87,8 +88,11 @@ pub(crate) async fn describe(
     scope: Scope,
     Body(call): Body<DescribeCall>,
 ) -> Answered<DescribeCall> {
-    let session = scope.session(&call.session).await?;
-    let answer = app.store().describe(&session, call.pulse.into(), &call.profile).await?;
+    let (session, pulse) = (scope.session(&call.session).await?, call.pulse.into());
+    let mut profile = call.profile;
+    scope.sign(&mut profile)?;
+    let answer = app.store().describe(&session, pulse, &profile).await?;
+    scope.note_freeze(&call.session, pulse, &answer);
     Ok(Json(Answer::of(answer, |()| Nothing)))
 }
 
@@ -107,34 +111,6 @@ pub(crate) async fn close(
     Ok(Json(Reply { value: Nothing }))
 }
 
-/// Ends a session that fell silent
-///
-/// The caller has heard this beat, and no other, for the whole TTL of the session.
-#[utoipa::path(post, path = "/api/v1/store/end_silent", operation_id = "store_end_silent", tag = "store", request_body = EndSilentCall,
-    responses((status = 200, description = "done, or not: what became of it", body = Reply<EndSilent>), Refused))]
-pub(crate) async fn end_silent(
-    State(app): State<App>,
-    scope: Scope,
-    Body(call): Body<EndSilentCall>,
-) -> Answered<EndSilentCall> {
-    let session = scope.session(&call.session).await?;
-    let value = app.store().end_silent(&session, call.heard, call.era.0).await?.into();
-    Ok(Json(Reply { value }))
-}
-
-/// Forgets an ended session
-#[utoipa::path(post, path = "/api/v1/store/collect", operation_id = "store_collect", tag = "store", request_body = CollectCall,
-    responses((status = 200, description = "done, or not: what became of it", body = Reply<Nothing>), Refused))]
-pub(crate) async fn collect(
-    State(app): State<App>,
-    scope: Scope,
-    Body(call): Body<CollectCall>,
-) -> Answered<CollectCall> {
-    let session = scope.session(&call.session).await?;
-    app.store().collect(&session).await?;
-    Ok(Json(Reply { value: Nothing }))
-}
-
 /// Who is there
 ///
 /// Ended sessions included. With a cursor, what changed since.
@@ -146,8 +122,12 @@ pub(crate) async fn sessions(
     Body(call): Body<SessionsCall>,
 ) -> Answered<SessionsCall> {
     let pool = scope.pool(&call.pool)?;
-    let read = app.store().sessions(&pool, call.since.0).await?;
-    read.items.iter().for_each(|session| scope.learn(&session.id, &pool));
+    let mut read = app.store().sessions(&pool, call.since.0).await?;
+    for session in &mut read.items {
+        scope.learn(session, &pool);
+        // Whose key it is was never the member's own word, and is no business of the others'.
+        session.profile.labels.remove(KEY);
+    }
     Ok(Json(Reply { value: Changed::of(read, Into::into) }))
 }
 
@@ -160,24 +140,7 @@ pub(crate) async fn reassert(
     Body(call): Body<ReassertCall>,
 ) -> Answered<ReassertCall> {
     within_limit(&app, call.terms.len())?;
-    let session = session(&scope, call.session)?;
+    let session = session(&scope, call.session).await?;
     let answer = app.store().reassert(&session, call.pulse.into(), &call.terms).await?;
     Ok(Json(Answer::of(answer, |terms| terms.into_iter().map(Into::into).collect())))
-}
-
-/// Ends a freeze
-///
-/// The caller has heard this nonce for the longest TTL that the store knows of. Whom only a part of the store is open to
-/// changes nothing by it: the control plane ends freezes itself.
-#[utoipa::path(post, path = "/api/v1/store/thaw", operation_id = "store_thaw", tag = "store", request_body = ThawCall,
-    responses((status = 200, description = "done, or not: what became of it", body = Reply<Thawed>), Refused))]
-pub(crate) async fn thaw(
-    State(app): State<App>,
-    scope: Scope,
-    Body(call): Body<ThawCall>,
-) -> Answered<ThawCall> {
-    // Who ends a freeze early takes from others what they hold, in every pool.
-    let thawed =
-        if scope.is_whole() { app.store().thaw(call.nonce.0).await? } else { store::Thawed::Changed };
-    Ok(Json(Reply { value: thawed.into() }))
 }

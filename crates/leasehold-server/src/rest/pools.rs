@@ -3,22 +3,19 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use leasehold::Pool;
-use leasehold::store::{Cursor, Mark, MarkKind, Marked, SERVER_POOL, Version};
+use leasehold::store::{Cursor, Mark, MarkKind, Marked, Version};
 
 use super::InPool;
 use super::forms::{PoolForm, PoolPath, PoolSettings};
 use crate::access::Identity;
 use crate::app::App;
+use crate::own::server_pool;
 use crate::problem::{Answer, Problem, ProblemBody};
 use crate::request::Json;
 
-fn server_pool() -> Answer<Pool> {
-    Pool::new(SERVER_POOL).map_err(|error| Problem::invalid(error.to_string()))
-}
-
 /// What is set for a pool, and the version of that.
 async fn read(app: &App, pool: &Pool) -> Answer<(PoolSettings, Version)> {
-    let marks = app.store().marks(&server_pool()?, Cursor::START).await?;
+    let marks = app.store().marks(&server_pool(), Cursor::START).await?;
     let of_pool = |mark: &Mark| mark.kind == MarkKind::Pool && mark.subject == pool.as_str();
     let Some(mark) = marks.items.into_iter().find(of_pool) else { return Ok(Default::default()) };
     let settings = mark.value.as_deref().and_then(|value| serde_json::from_str(value).ok());
@@ -71,7 +68,7 @@ pub(crate) async fn put(
 ) -> Answer<axum::Json<PoolForm>> {
     let (_, version) = read(&app, &within.pool).await?;
     let value = serde_json::to_string(&settings).unwrap_or_default();
-    let (pool, subject) = (server_pool()?, within.pool.as_str());
+    let (pool, subject) = (server_pool(), within.pool.as_str());
     match app.store().set_mark(&pool, MarkKind::Pool, subject, Some(&value), version).await? {
         Marked::Set(_) => Ok(axum::Json(PoolForm { pool: within.name, mode: settings.mode })),
         Marked::Conflict(_) => {

@@ -16,13 +16,13 @@ use reqwest::StatusCode;
 
 use super::stage::{Key, PATIENCE, Stage};
 
-async fn member(server: &Running, key: &Key) -> HttpStore {
+pub(crate) async fn member(server: &Running, key: &Key) -> HttpStore {
     let url: StoreUrl = format!("http://{}", server.address()).parse().unwrap();
     let StoreUrl::Http(url) = url else { panic!("{url} is no server") };
     HttpStore::open_with(&url, Some(ApiKey::new(&key.text).unwrap())).await.unwrap()
 }
 
-fn session(name: &str) -> OpenSession {
+pub(crate) fn session(name: &str) -> OpenSession {
     let name = MemberName::new(name).unwrap();
     OpenSession {
         pool: Pool::new("jobs").unwrap(),
@@ -42,7 +42,7 @@ fn session(name: &str) -> OpenSession {
     }
 }
 
-fn done<T: std::fmt::Debug>(answer: Answer<T>) -> T {
+pub(crate) fn done<T: std::fmt::Debug>(answer: Answer<T>) -> T {
     let Answer::Done(value) = answer else { panic!("{answer:?}") };
     value
 }

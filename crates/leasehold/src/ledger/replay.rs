@@ -91,7 +91,7 @@ pub fn parse(line: &[u8]) -> Option<(Pool, Entry)> {
         trusted_until: line.trusted_until,
         ttl_ms: line.ttl_ms,
         reason: line.reason,
-        error: line.error,
+        error: line.error.map(Words::into_message),
         other: line.other,
         detail: line.detail,
     };
@@ -114,7 +114,22 @@ struct Line {
     trusted_until: Option<Moment>,
     ttl_ms: Option<u64>,
     reason: Option<Reason>,
-    error: Option<String>,
+    error: Option<Words>,
     other: Option<MemberId>,
     detail: Option<String>,
+}
+
+/// What went wrong: plain words, or with a type beside them, as programs log it.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Words {
+    Plain(String),
+    Typed { message: String },
+}
+
+impl Words {
+    fn into_message(self) -> String {
+        let (Self::Plain(message) | Self::Typed { message }) = self;
+        message
+    }
 }

@@ -41,6 +41,8 @@ enum Step {
     Describe(Who),
     Close(Who),
     Acquire(Who, What),
+    /// A session opened with one resource, or one that is there already.
+    Claim(Who, What),
     Release(Who, What),
     /// A release of a term that the member does not have.
     ReleaseOther(Who, What),
@@ -71,6 +73,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => who().prop_map(Step::Describe),
         2 => who().prop_map(Step::Close),
         10 => (who(), what()).prop_map(|(who, what)| Step::Acquire(who, what)),
+        5 => (who(), what()).prop_map(|(who, what)| Step::Claim(who, what)),
         4 => (who(), what()).prop_map(|(who, what)| Step::Release(who, what)),
         1 => (who(), what()).prop_map(|(who, what)| Step::ReleaseOther(who, what)),
         2 => who().prop_map(Step::EndSilent),

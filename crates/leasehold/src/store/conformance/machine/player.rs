@@ -9,7 +9,7 @@ use super::super::{Harness, Member};
 use super::model::{Facts, Session};
 use super::{RESOURCES, Step, What, Who};
 use crate::lease::{BeatNumber, MemberId, Nonce, ResourceId, Term, Token};
-use crate::store::{Acquired, Answer, Cursor, Pulse, Release, Store, Thawed};
+use crate::store::{Acquired, Answer, Claimed, Cursor, Pulse, Release, Store, Thawed};
 
 /// A member and what it believes.
 pub(super) struct Player {
@@ -78,6 +78,7 @@ impl<H: Harness> Game<H> {
             Step::Describe(who) => self.describe(who).await,
             Step::Close(who) => self.close(who).await,
             Step::Acquire(who, what) => self.acquire(who, what).await,
+            Step::Claim(who, what) => self.claim(who, what).await,
             Step::Release(who, what) => {
                 let term = self.term(what);
                 let token = self.players[who].terms.get(&term.resource).copied();
@@ -156,11 +157,23 @@ impl<H: Harness> Game<H> {
         self.facts.meet(self.players[who].member.id(), self.players[who].member.era)
     }
 
-    async fn open(&mut self, who: Who) -> Result<(), String> {
+    /// Where the store has forgotten a tombstone its member has not, and ids are never used again.
+    fn come_back(&mut self, who: Who) {
         if self.players[who].over && !self.facts.sessions.contains_key(&self.id(who)) {
-            // The store has forgotten its tombstone; the member has not, and ids are never used again.
             self.players[who] = self.newcomer();
         }
+    }
+
+    /// Has the session of a member in the model.
+    fn opened(&mut self, who: Who) {
+        let flaps = self.players[who].member.session.profile.flaps;
+        let new = Session { beat: 0, ended: false, reasserted: None, flaps };
+        self.facts.sessions.entry(self.id(who)).or_insert(new);
+        self.players[who].member.era = self.facts.nonce;
+    }
+
+    async fn open(&mut self, who: Who) -> Result<(), String> {
+        self.come_back(who);
         let id = self.id(who);
         let answer = self.store.open(&self.players[who].member.session).await.expect("the store answers");
         if self.facts.sessions.get(&id).is_some_and(|session| session.ended) {
@@ -170,11 +183,35 @@ impl<H: Harness> Game<H> {
         if self.facts.frozen {
             return same(answer, Answer::Frozen(self.facts.nonce));
         }
-        let flaps = self.players[who].member.session.profile.flaps;
-        let new = Session { beat: 0, ended: false, reasserted: None, flaps };
-        self.facts.sessions.entry(id).or_insert(new);
-        self.players[who].member.era = self.facts.nonce;
+        self.opened(who);
         same(answer, Answer::Done(self.facts.nonce))
+    }
+
+    async fn claim(&mut self, who: Who, what: What) -> Result<(), String> {
+        self.come_back(who);
+        let (id, name, nonce) = (self.id(who), RESOURCES[what], self.facts.nonce);
+        let claimed = self.store.claim(&self.players[who].member.session, &wanted(name)).await;
+        let answer = claimed.expect("the store answers");
+        if self.facts.sessions.get(&id).is_some_and(|session| session.ended) {
+            self.over(who);
+            return same(answer, Answer::Gone);
+        }
+        if self.facts.frozen {
+            return same(answer, Answer::Frozen(nonce));
+        }
+        if let Some(Acquired::Held { by, token }) = self.facts.keeper(&resource(name)) {
+            return same(answer, Answer::Done(Claimed::Held { by, token }));
+        }
+        let Answer::Done(Claimed::Granted { term, era }) = answer else {
+            return Err(format!("answered {answer:?}, but {name} is free"));
+        };
+        same(era, nonce)?;
+        self.opened(who);
+        // It was the session's first beat, if that had none yet.
+        self.facts.raise(&id, 1);
+        let member = &mut self.players[who].member;
+        (member.sent, member.confirmed) = (member.sent.max(1), member.confirmed.max(1));
+        self.granted(who, term)
     }
 
     async fn beat(&mut self, who: Who) -> Result<(), String> {
