@@ -3,6 +3,7 @@
 mod help;
 mod keys;
 mod serve;
+mod source;
 mod value;
 
 use std::path::PathBuf;
@@ -19,6 +20,7 @@ use leasehold_manager::Restart;
 
 pub(crate) use self::keys::{KeysArgs, KeysCommand};
 pub(crate) use self::serve::{ClientAuth, ServeArgs};
+pub(crate) use self::source::SessionArgs;
 use self::value::{duration, grade, label};
 use crate::health::HealthArgs;
 
@@ -196,9 +198,12 @@ pub(crate) struct RunArgs {
     )]
     pub(crate) resources: Vec<ResourceId>,
     /// Where to learn the resources: file:PATH (one a line), dir:PATH (the names in it), cmd:COMMAND (its
-    /// output). Without this and --resources, those declared in the store
+    /// output); on the store's own Redis redis-sessions, redis-set:KEY or redis-hash:KEY. Without this and
+    /// --resources, those declared in the store
     #[arg(long, env = "LEASEHOLD_FROM", value_name = "SOURCE")]
     pub(crate) from: Option<String>,
+    #[command(flatten)]
+    pub(crate) sessions: SessionArgs,
     #[command(flatten)]
     pub(crate) times: TimeArgs,
     /// How many handoffs may be in flight in the pool [default: 64]

@@ -30,6 +30,8 @@ mod run;
 mod serve;
 #[cfg(target_os = "linux")]
 mod signals;
+#[cfg(target_os = "linux")]
+mod source;
 mod usage;
 mod verify;
 

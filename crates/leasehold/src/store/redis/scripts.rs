@@ -48,6 +48,7 @@ scripts! {
     COLLECT = "collect.lua";
     COLLECT_LISTINGS = "collect_listings.lua";
     DESCRIBE = "describe.lua";
+    EMIT = "emit.lua";
     END_SILENT = "end_silent.lua";
     FREE = "free.lua";
     HOLDER = "holder.lua";
