@@ -2,6 +2,7 @@
 
 mod help;
 mod keys;
+mod poll;
 mod serve;
 mod source;
 mod value;
@@ -19,9 +20,11 @@ use leasehold::{MemberName, Pool, ResourceId};
 use leasehold_manager::Restart;
 
 pub(crate) use self::keys::{KeysArgs, KeysCommand};
+pub(crate) use self::poll::PollArgs;
 pub(crate) use self::serve::{ClientAuth, ServeArgs};
 pub(crate) use self::source::SessionArgs;
-use self::value::{duration, grade, label};
+pub(crate) use self::value::duration;
+use self::value::{grade, label};
 use crate::health::HealthArgs;
 
 /// One owner for every piece of work.
@@ -42,6 +45,9 @@ pub(crate) enum Command {
     /// Run a command for every resource this process owns
     #[command(after_help = help::RUN)]
     Run(Box<RunArgs>),
+    /// Ask every endpoint this process owns over HTTP, again and again, and pass on what it says
+    #[command(after_help = help::POLL)]
+    Poll(Box<PollArgs>),
     /// Campaign for a leader's seat and run a command while leading
     #[command(after_help = help::ELECT)]
     Elect(Box<ElectArgs>),
@@ -320,6 +326,9 @@ pub(crate) struct StatusArgs {
     /// Only this pool
     #[arg(long, env = "LEASEHOLD_POOL")]
     pub(crate) pool: Option<Pool>,
+    /// Show for each member what it owns, since when, and how surely
+    #[arg(long)]
+    pub(crate) nodes: bool,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use leasehold::ResourceId;
 use leasehold::discover::{
-    DirectorySource, FileSource, Fixed, RedisCollection, RedisSessions, Source, SourceError, Targets,
+    DirectorySource, FileSource, Fixed, Record, RedisCollection, RedisSessions, Source, SourceError, Targets,
 };
 use leasehold::store::{Listing, StoreUrl};
 use tokio::io::AsyncReadExt;
@@ -83,15 +83,22 @@ pub(crate) async fn targets(
     })
 }
 
+/// The same with its first list read, and how many there are.
+pub(crate) async fn begun_targets(targets: Arc<dyn Targets>) -> Result<(Arc<dyn Targets>, usize), Failure> {
+    let first = targets.list().await?;
+    let count = first.ids().len();
+    Ok((Arc::new(Begun { first: Mutex::new(Some(first)), source: targets }), count))
+}
+
 /// A source whose first answer is known.
 #[derive(Debug)]
-struct Begun {
+struct Begun<S: ?Sized> {
     first: Mutex<Option<Listing>>,
-    source: Arc<dyn Source>,
+    source: Arc<S>,
 }
 
 #[async_trait]
-impl Source for Begun {
+impl<S: Source + ?Sized> Source for Begun<S> {
     async fn list(&self) -> Result<Listing, SourceError> {
         let first = self.first.lock().unwrap_or_else(PoisonError::into_inner).take();
         match first {
@@ -114,6 +121,13 @@ impl Source for Begun {
 
     fn rests(&self, resource: &ResourceId) -> bool {
         self.source.rests(resource)
+    }
+}
+
+#[async_trait]
+impl Targets for Begun<dyn Targets> {
+    async fn records(&self, ids: &[ResourceId]) -> Result<Vec<Record>, SourceError> {
+        self.source.records(ids).await
     }
 }
 

@@ -203,6 +203,14 @@ impl Lease {
         !self.inner.dead.swap(true, Ordering::SeqCst)
     }
 
+    /// Why the work was told to stop, if it was.
+    fn told(&self) -> Option<Reason> {
+        match *self.inner.session.standing().borrow() {
+            Standing::Over(reason) => Some(self.inner.stop.borrow().unwrap_or(reason)),
+            _ => *self.inner.stop.borrow(),
+        }
+    }
+
     /// Tells the work to stop; the first reason stays.
     pub(crate) fn stop(&self, reason: Reason) {
         self.inner.stop.send_if_modified(|told| {
@@ -272,7 +280,8 @@ pub(crate) async fn tend(
     let mut task = tokio::spawn(async move { work(held).await });
     let (told, outcome) = tokio::select! {
         biased;
-        outcome = &mut task => (None, outcome),
+        // It may have noticed first that it is to stop.
+        outcome = &mut task => (lease.told(), outcome),
         reason = lease.lost() => {
             let deadline = lease.inner.clock.now().after(manner.grace).min(lease.trusted_until());
             (Some(reason), bring_to_an_end(&lease, task, deadline, manner.aborts).await)
