@@ -17,9 +17,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use leasehold::Participant;
-use leasehold::participant::{OnUncertain, Settings};
+use leasehold::participant::{OnUncertain, Running, Settings};
 use leasehold::store::open;
 use leasehold_server::events::trust;
+use tokio::sync::Semaphore;
 
 use self::book::Book;
 use self::client::Manner;
@@ -32,6 +33,9 @@ use crate::failure::{Failure, chain};
 use crate::health::Health;
 use crate::signals::{Signals, was_told};
 use crate::{doctor, log, source};
+
+/// How many connections with endpoints are kept from one request to the next.
+const KEPT_MAX: usize = 256;
 
 pub(crate) async fn poll(args: PollArgs) -> Result<ExitCode, Failure> {
     let _log = log::start(&args.log)?;
@@ -63,12 +67,14 @@ pub(crate) async fn poll(args: PollArgs) -> Result<ExitCode, Failure> {
     }
     let participant = args.labels.iter().fold(participant, |member, (key, value)| member.label(key, value));
     let mut signals = Signals::receive()?;
-    let counts = pollers.counts();
-    let work = move |lease| Arc::clone(&pollers).keep(lease);
+    let telling =
+        |member: &Running| Telling::of(member.status(), Arc::clone(&store), args.pool.clone(), &pollers);
+    let work = {
+        let pollers = Arc::clone(&pollers);
+        move |lease| Arc::clone(&pollers).keep(lease)
+    };
     let member = participant.start(work).await?;
-    let serving = health.map(|health| {
-        health.serve_routes(tell::routes(Telling::of(member.status(), Arc::clone(&store), args.pool.clone(), counts)))
-    });
+    let serving = health.map(|health| health.serve_routes(tell::routes(telling(&member))));
     signals.next().await;
     was_told(signals);
     member.leave().await;
@@ -91,7 +97,9 @@ fn settings(args: &PollArgs) -> Result<Settings, Failure> {
 fn manner(args: &PollArgs) -> Result<Manner, Failure> {
     let tls = trust::client(args.ca.as_deref()).map_err(|error| Failure::usage(chain(&error)))?;
     let headers = args.header_file.as_deref().map(headers::read).transpose()?.unwrap_or_default();
-    let webhook_headers = args.webhook_header_file.as_deref().map(headers::read).transpose()?.unwrap_or_default();
+    let webhook_headers =
+        args.webhook_header_file.as_deref().map(headers::read).transpose()?.unwrap_or_default();
     let body_max = usize::try_from(args.body_max).unwrap_or(usize::MAX);
-    Ok(Manner { tls: Arc::new(tls), headers, webhook_headers, body_max })
+    let kept = Arc::new(Semaphore::new(KEPT_MAX));
+    Ok(Manner { tls: Arc::new(tls), headers, webhook_headers, body_max, kept })
 }

@@ -15,6 +15,8 @@ mod fleet;
 mod measures;
 #[path = "poll/nodes.rs"]
 mod nodes;
+#[path = "poll/scale.rs"]
+mod scale;
 #[path = "poll/stories.rs"]
 mod stories;
 mod support;

@@ -49,8 +49,8 @@ pub enum SourceError {
         source: ListingError,
     },
     /// The server that it is kept on does not answer or refuses.
-    #[error("{0}")]
-    Server(#[source] StoreError),
+    #[error(transparent)]
+    Server(StoreError),
     /// It failed in its own way.
     #[error("{0}")]
     Other(String),

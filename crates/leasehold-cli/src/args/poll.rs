@@ -58,7 +58,13 @@ pub(crate) struct PollArgs {
     pub(crate) ca: Option<PathBuf>,
     /// Where answers go: channel:NAME and stream:KEY of the store's Redis, stdout, or the http(s) URL of a
     /// webhook. {id} in a name or key is the endpoint's id. May be given several times
-    #[arg(long, env = "LEASEHOLD_TO", default_value = "channel:satisfactory_events:{id}", value_delimiter = ',', value_name = "SINK")]
+    #[arg(
+        long,
+        env = "LEASEHOLD_TO",
+        default_value = "channel:satisfactory_events:{id}",
+        value_delimiter = ',',
+        value_name = "SINK"
+    )]
     pub(crate) to: Vec<String>,
     /// How many answers a stream keeps, about
     #[arg(long, env = "LEASEHOLD_STREAM_KEEP", default_value_t = 1000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]

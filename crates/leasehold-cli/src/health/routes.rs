@@ -48,10 +48,7 @@ pub(super) fn of_election(report: Arc<dyn Report>) -> Router {
 
 /// The same for those only who may ask.
 pub(super) fn gated(routes: Router, key: Option<ApiKey>) -> Router {
-    routes
-        .fallback(unknown)
-        .method_not_allowed_fallback(wrong_method)
-        .layer(from_fn_with_state(key, gate))
+    routes.fallback(unknown).method_not_allowed_fallback(wrong_method).layer(from_fn_with_state(key, gate))
 }
 
 /// Yes, or not now.

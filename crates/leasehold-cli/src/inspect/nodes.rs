@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use leasehold::clock::{Clock, SystemClock};
+use leasehold::clock::{self, Clock, SystemClock};
 use leasehold::ledger::{Entry, Event};
-use leasehold::participant::{State, Status};
+use leasehold::participant::State;
 use leasehold::plan::Plan;
 use leasehold::store::Store;
 use leasehold::view::View;
-use leasehold::{MemberId, Pool, ResourceId, Token};
+use leasehold::{Lease, MemberId, Pool, ResourceId, Token};
 use serde::Serialize;
 
 use super::read_ledger;
@@ -69,6 +69,24 @@ impl History {
         Ok(())
     }
 
+    fn owned(
+        &self,
+        (holder, resource, token): (&MemberId, &ResourceId, Token),
+        goes_to: &MemberId,
+        (state, since): (&'static str, Option<u64>),
+    ) -> Owned {
+        let acquired = self.acquired.get(resource).filter(|(under, _)| *under == token);
+        Owned {
+            session_id: resource.clone(),
+            owner_id: holder.clone(),
+            preferred_owner_id: Some(goes_to.clone()),
+            state,
+            acquired_at: acquired.map(|(_, at)| print::time(*at)),
+            last_renewed_at: self.renewed.get(holder).map(|at| print::time(*at)),
+            uncertain_since: since.map(print::time),
+        }
+    }
+
     fn take(&mut self, row: &Entry) {
         let (member, at) = (&row.member, row.wall_nanos);
         match row.event {
@@ -96,9 +114,20 @@ impl History {
 /// What the one who tells knows of itself, which is newer than what the store knows of it.
 #[derive(Debug)]
 pub(crate) struct Myself {
-    pub(crate) status: Status,
-    /// Since when it has not been certain, by its wall clock.
-    pub(crate) uncertain_since: Option<u64>,
+    pub(crate) id: Option<MemberId>,
+    pub(crate) leases: Vec<Lease>,
+}
+
+/// How sure a holder is, and since when it has not been, by its wall clock.
+fn certainty(lease: &Lease) -> (&'static str, Option<u64>) {
+    let since = lease.uncertain_since().map(|since| clock::now().since(since).as_nanos());
+    let since =
+        since.and_then(|ago| u64::try_from(ago).ok()).map(|ago| SystemClock.wall_nanos().saturating_sub(ago));
+    match lease.state() {
+        State::Held => ("owned", None),
+        State::Uncertain => ("uncertain", since),
+        State::Lost => ("lost", since),
+    }
 }
 
 impl Nodes {
@@ -106,7 +135,7 @@ impl Nodes {
         let plan = Plan::compute(&view.facts(usize::MAX));
         let moves = plan.moves().iter().map(|step| (&step.resource, &step.to));
         let goes_to: BTreeMap<&ResourceId, &MemberId> = moves.collect();
-        let my_id = me.and_then(|me| me.status.member.as_ref());
+        let my_id = me.and_then(|me| me.id.as_ref());
         let mut nodes: BTreeMap<&MemberId, Node> = BTreeMap::new();
         let living = view.sessions().values().filter(|session| !session.ended);
         for session in living {
@@ -121,32 +150,19 @@ impl Nodes {
         if let Some(id) = my_id {
             nodes.entry(id).or_insert_with(|| node(id, "live", my_id));
         }
-        let held = view.leases().iter().filter_map(|(resource, lease)| Some((view.holder(resource)?, resource, lease.token)));
-        let others = held.filter(|(holder, ..)| Some(*holder) != my_id);
-        let mine = me.iter().flat_map(|me| me.status.held.iter());
-        let mine = mine.filter_map(|(resource, token)| Some((my_id?, resource, *token)));
-        for (holder, resource, token) in others.chain(mine) {
-            let Some(node) = nodes.get_mut(holder) else { continue };
-            let since = me.filter(|_| node.is_this_instance).map(|me| (me.status.state, me.uncertain_since));
-            let (state, since) = match since {
-                Some((State::Held, _)) => ("owned", None),
-                Some((State::Uncertain, since)) => ("uncertain", since),
-                Some((State::Lost, since)) => ("lost", since),
-                None => match history.uncertain.get(holder) {
-                    Some(at) => ("uncertain", Some(*at)),
-                    None => ("owned", None),
-                },
-            };
-            let acquired = history.acquired.get(resource).filter(|(under, _)| *under == token);
-            node.owned_sessions.push(Owned {
-                session_id: resource.clone(),
-                owner_id: holder.clone(),
-                preferred_owner_id: Some((*goes_to.get(resource).unwrap_or(&holder)).clone()),
-                state,
-                acquired_at: acquired.map(|(_, at)| print::time(*at)),
-                last_renewed_at: history.renewed.get(holder).map(|at| print::time(*at)),
-                uncertain_since: since.map(print::time),
-            });
+        let held = view.leases().iter().filter_map(|(id, lease)| Some((view.holder(id)?, id, lease.token)));
+        for (holder, resource, token) in held.filter(|(holder, ..)| Some(*holder) != my_id) {
+            let since = history.uncertain.get(holder).copied();
+            let certainty = (if since.is_some() { "uncertain" } else { "owned" }, since);
+            let goes_to = goes_to.get(resource).unwrap_or(&holder);
+            let owned = history.owned((holder, resource, token), goes_to, certainty);
+            nodes.entry(holder).and_modify(|node| node.owned_sessions.push(owned));
+        }
+        for lease in me.iter().flat_map(|me| &me.leases) {
+            let (holder, resource) = (lease.member(), lease.resource());
+            let goes_to = goes_to.get(resource).unwrap_or(&holder);
+            let owned = history.owned((holder, resource, lease.token()), goes_to, certainty(lease));
+            nodes.entry(holder).and_modify(|node| node.owned_sessions.push(owned));
         }
         Self {
             this_instance_id: my_id.cloned(),
@@ -177,7 +193,8 @@ impl Nodes {
                 rows.push(first.iter().cloned().chain(more).collect());
             }
         }
-        let headings = ["NODE", "STATUS", "SESSION", "STATE", "ACQUIRED", "RENEWED", "UNCERTAIN SINCE", "GOES TO"];
+        let headings =
+            ["NODE", "STATUS", "SESSION", "STATE", "ACQUIRED", "RENEWED", "UNCERTAIN SINCE", "GOES TO"];
         print::columns(&headings, &rows)
     }
 }

@@ -90,7 +90,11 @@ async fn nodes(store: &Arc<dyn Store>, pools: Vec<Pool>, json: bool) -> Result<E
         text += &format!("pool {pool}\n{}", nodes.lines());
         all.insert(pool.to_string(), nodes);
     }
-    if json { print::json(&all)? } else { print::text(&text)? }
+    if json {
+        print::json(&all)?
+    } else {
+        print::text(&text)?
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -91,7 +91,10 @@ impl Book {
                 Err(error) => {
                     let error = chain(&error);
                     if error != said {
-                        tracing::warn!(error, "what is kept about endpoints could not be read; what was read last counts");
+                        tracing::warn!(
+                            error,
+                            "what is kept about endpoints could not be read; what was read last counts"
+                        );
                         said = error;
                     }
                     SystemClock.sleep(AGAIN).await;

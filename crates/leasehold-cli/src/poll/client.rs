@@ -16,6 +16,7 @@ use hyper_util::rt::TokioIo;
 use leasehold::Lease;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::ClientConfig;
@@ -37,6 +38,8 @@ pub(super) struct Manner {
     pub(super) headers: HeaderMap,
     pub(super) webhook_headers: HeaderMap,
     pub(super) body_max: usize,
+    /// How many connections may be kept from one time to the next: each is an open file.
+    pub(super) kept: Arc<Semaphore>,
 }
 
 /// What is asked.
@@ -55,12 +58,13 @@ pub(super) struct Answer {
     pub(super) body: Bytes,
 }
 
-/// Asks under one lease; its connection is kept from one time to the next.
+/// Asks under one lease; its connection is kept from one time to the next, if not too many are.
 pub(super) struct Client {
     lease: Lease,
     tls: Arc<ClientConfig>,
     body_max: usize,
-    line: Option<Line>,
+    kept: Arc<Semaphore>,
+    line: Option<(Line, OwnedSemaphorePermit)>,
 }
 
 /// A connection with an origin. Dropping it breaks the connection, whatever is on its way.
@@ -78,12 +82,14 @@ impl Drop for Line {
 
 impl Client {
     pub(super) fn new(lease: &Lease, manner: &Manner) -> Self {
-        Self { lease: lease.clone(), tls: Arc::clone(&manner.tls), body_max: manner.body_max, line: None }
+        let (tls, kept) = (Arc::clone(&manner.tls), Arc::clone(&manner.kept));
+        Self { lease: lease.clone(), tls, body_max: manner.body_max, kept, line: None }
     }
 
     /// Asks. Whoever stops waiting breaks the connection. The error says what happened, without the address.
     pub(super) async fn ask(&mut self, ask: Ask<'_>) -> Result<Answer, String> {
-        let kept = match self.line.take().filter(|line| line.origin == origin(ask.url)) {
+        let kept = match self.line.take().map(|(line, _)| line).filter(|line| line.origin == origin(ask.url))
+        {
             // The endpoint may have hung up meanwhile.
             Some(mut line) => line.send.ready().await.is_ok().then_some(line),
             None => None,
@@ -102,7 +108,7 @@ impl Client {
             }
             Err(error) => return Err(chain(&*error)),
         };
-        self.line = Some(line);
+        self.line = Arc::clone(&self.kept).try_acquire_owned().ok().map(|kept| (line, kept));
         Ok(Answer { status: head.status, headers: head.headers, body })
     }
 

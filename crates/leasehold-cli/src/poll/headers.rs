@@ -28,12 +28,16 @@ fn parse(text: &str) -> Result<HeaderMap, String> {
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        let wrong = || format!("line {} is no header; write it as in Authorization: Bearer TOKEN", number + 1);
+        let wrong =
+            || format!("line {} is no header; write it as in Authorization: Bearer TOKEN", number + 1);
         let (name, value) = line.split_once(':').ok_or_else(wrong)?;
         let name = HeaderName::from_bytes(name.trim().as_bytes()).map_err(|_| wrong())?;
         let mut value = HeaderValue::from_str(value.trim()).map_err(|_| wrong())?;
         if [HOST, CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION].contains(&name) {
-            return Err(format!("line {} sets {name}, which belongs to the connection; leave it out", number + 1));
+            return Err(format!(
+                "line {} sets {name}, which belongs to the connection; leave it out",
+                number + 1
+            ));
         }
         value.set_sensitive(true);
         headers.append(name, value);
@@ -50,7 +54,9 @@ mod tests {
         let headers = parse("# ours\nAuthorization: Bearer hush\n\nX-A: b:c\n").unwrap();
         assert_eq!(headers["authorization"], "Bearer hush");
         assert_eq!(headers["x-a"], "b:c");
-        for (text, said) in [("X-A: b\nhush", "line 2"), ("a b: hush", "line 1"), ("Host: hush", "leave it out")] {
+        for (text, said) in
+            [("X-A: b\nhush", "line 2"), ("a b: hush", "line 1"), ("Host: hush", "leave it out")]
+        {
             let why = parse(text).unwrap_err();
             assert!(why.contains(said) && !why.contains("hush"), "{why}");
         }

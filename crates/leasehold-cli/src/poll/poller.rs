@@ -1,16 +1,17 @@
 //! The life of one endpoint: asked when it is due, while its lease is certain, and left alone before trust ends.
 
+use std::collections::BTreeMap;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::http::Method;
-use leasehold::Lease;
 use leasehold::clock::{self, Clock, SystemClock};
 use leasehold::participant::State;
 use leasehold::plan::rendezvous::hash_id;
+use leasehold::{Lease, ResourceId};
 use tokio::sync::Semaphore;
 
 use super::book::Book;
@@ -52,6 +53,21 @@ pub(super) struct Pollers {
     book: Arc<Book>,
     sinks: Open,
     counts: Arc<Counts>,
+    owned: Arc<Leases>,
+}
+
+/// The leases of this member, for whoever asks.
+#[derive(Debug, Default)]
+pub(super) struct Leases(Mutex<BTreeMap<ResourceId, Lease>>);
+
+impl Leases {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<ResourceId, Lease>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn all(&self) -> Vec<Lease> {
+        self.lock().values().cloned().collect()
+    }
 }
 
 /// What one poller has between two requests.
@@ -69,7 +85,7 @@ struct Poller {
 impl Pollers {
     pub(super) fn new(manner: Manner, jitter: f64, at_once: u32, book: Arc<Book>, sinks: Open) -> Self {
         let at_once = Semaphore::new(usize::try_from(at_once).unwrap_or(1));
-        Self { manner, jitter, at_once, book, sinks, counts: Arc::default() }
+        Self { manner, jitter, at_once, book, sinks, counts: Arc::default(), owned: Arc::default() }
     }
 
     /// What was counted.
@@ -77,8 +93,15 @@ impl Pollers {
         Arc::clone(&self.counts)
     }
 
+    /// What is owned.
+    pub(super) fn owned(&self) -> Arc<Leases> {
+        Arc::clone(&self.owned)
+    }
+
     /// Asks the endpoint of a lease for as long as the lease stands.
     pub(super) async fn keep(self: Arc<Self>, lease: Lease) {
+        self.owned.lock().insert(lease.resource().clone(), lease.clone());
+        let _owned = Owned { leases: &self.owned, lease: &lease };
         let mut poller = Poller {
             client: Client::new(&lease, &self.manner),
             webhooks: self.sinks.clients(&lease, &self.manner),
@@ -153,12 +176,31 @@ impl Pollers {
     fn note(&self, lease: &Lease, answers: &mut bool, said: &Result<Answer, String>) {
         let (endpoint, instance) = (lease.resource(), lease.member());
         match said {
-            Ok(answer) if *answers => tracing::debug!(%endpoint, %instance, status = answer.status.as_u16(), "polled"),
+            Ok(answer) if *answers => {
+                tracing::debug!(%endpoint, %instance, status = answer.status.as_u16(), "polled")
+            }
             Ok(_) => tracing::info!(%endpoint, %instance, "the endpoint answers again"),
-            Err(error) if *answers => tracing::warn!(%endpoint, %instance, error, "the endpoint does not answer"),
+            Err(error) if *answers => {
+                tracing::warn!(%endpoint, %instance, error, "the endpoint does not answer")
+            }
             Err(error) => tracing::debug!(%endpoint, %instance, error, "the endpoint still does not answer"),
         }
         *answers = said.is_ok();
+    }
+}
+
+/// A lease among those of this member, until it is dropped.
+struct Owned<'l> {
+    leases: &'l Leases,
+    lease: &'l Lease,
+}
+
+impl Drop for Owned<'_> {
+    fn drop(&mut self) {
+        let mut leases = self.leases.lock();
+        if leases.get(self.lease.resource()).is_some_and(|lease| lease.token() == self.lease.token()) {
+            leases.remove(self.lease.resource());
+        }
     }
 }
 

@@ -79,7 +79,11 @@ mod tests {
 
     fn answer(status: u16, headers: &[(HeaderName, &'static str)]) -> Answer {
         let headers = headers.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value)));
-        Answer { status: StatusCode::from_u16(status).unwrap(), headers: headers.collect(), body: Bytes::new() }
+        Answer {
+            status: StatusCode::from_u16(status).unwrap(),
+            headers: headers.collect(),
+            body: Bytes::new(),
+        }
     }
 
     #[test]

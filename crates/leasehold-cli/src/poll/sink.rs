@@ -59,7 +59,9 @@ impl Sinks {
     pub(super) fn of(args: &PollArgs) -> Result<Self, Failure> {
         if args.to.len() > SINKS_MAX {
             let count = args.to.len();
-            return Err(Failure::usage(format!("--to is given {count} times; at most {SINKS_MAX} are allowed")));
+            return Err(Failure::usage(format!(
+                "--to is given {count} times; at most {SINKS_MAX} are allowed"
+            )));
         }
         let sinks = args.to.iter().map(|text| parse(text)).collect::<Result<_, _>>()?;
         Ok(Self { sinks, keep: args.stream_keep })
@@ -110,14 +112,18 @@ impl Open {
         for sink in &self.sinks {
             let Ok(term) = lease.term() else { return Told::Stale };
             let outcome = match sink {
-                Sink::Channel(name) => self.emit(lease, term, Outlet::Channel(filled(name, lease)), line).await,
+                Sink::Channel(name) => {
+                    self.emit(lease, term, Outlet::Channel(filled(name, lease)), line).await
+                }
                 Sink::Stream(key) => {
                     let outlet = Outlet::Stream { key: filled(key, lease), keep: self.keep };
                     self.emit(lease, term, outlet, line).await
                 }
                 Sink::Stdout => match print::as_it_is(&format!("{line}\n")) {
                     Ok(()) => Ok(Told::All),
-                    Err(error) if error.code == code::DONE => Err("nobody reads standard output any more".to_owned()),
+                    Err(error) if error.code == code::DONE => {
+                        Err("nobody reads standard output any more".to_owned())
+                    }
                     Err(error) => Err(error.to_string()),
                 },
                 Sink::Webhook(url) => match clients.next() {
@@ -160,7 +166,11 @@ async fn post(client: &mut Client, url: &Url, mut headers: HeaderMap, line: &str
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     let body = Bytes::copy_from_slice(line.as_bytes());
     let answer = client.ask(Ask { method: Method::POST, url, headers, body }).await?;
-    if answer.status.is_success() { Ok(Told::All) } else { Err(format!("the webhook answered {}", answer.status)) }
+    if answer.status.is_success() {
+        Ok(Told::All)
+    } else {
+        Err(format!("the webhook answered {}", answer.status))
+    }
 }
 
 #[cfg(test)]
@@ -169,7 +179,10 @@ mod tests {
 
     #[test]
     fn places_for_answers_are_named() {
-        assert_eq!(parse("channel:satisfactory_events:{id}").unwrap(), Sink::Channel("satisfactory_events:{id}".to_owned()));
+        assert_eq!(
+            parse("channel:satisfactory_events:{id}").unwrap(),
+            Sink::Channel("satisfactory_events:{id}".to_owned())
+        );
         assert_eq!(parse("stream:polls").unwrap(), Sink::Stream("polls".to_owned()));
         assert_eq!(parse("stdout").unwrap(), Sink::Stdout);
         assert!(matches!(parse("https://h/x").unwrap(), Sink::Webhook(_)));

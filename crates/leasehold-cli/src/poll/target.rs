@@ -56,7 +56,9 @@ impl Rules {
         if let Some(path) = &rules.path
             && !path.starts_with('/')
         {
-            return Err(Failure::usage(format!("--path {path:?} does not begin with a slash; give it as /status")));
+            return Err(Failure::usage(format!(
+                "--path {path:?} does not begin with a slash; give it as /status"
+            )));
         }
         Ok(rules)
     }
@@ -65,7 +67,9 @@ impl Rules {
     pub(super) fn target(&self, id: &ResourceId, session: &Value) -> Result<Target, String> {
         let address = match (field(session, &self.address_field), &self.address) {
             (Some(Value::String(address)), _) if !address.trim().is_empty() => address.trim().to_owned(),
-            (None | Some(Value::Null | Value::String(_)), Some(template)) => template.replace("{id}", id.as_str()),
+            (None | Some(Value::Null | Value::String(_)), Some(template)) => {
+                template.replace("{id}", id.as_str())
+            }
             (None | Some(Value::Null | Value::String(_)), None) => {
                 return Err(format!("it has no address; give it a field {:?}", self.address_field));
             }
@@ -80,7 +84,9 @@ impl Rules {
             Some(Value::String(text)) => duration(text)
                 .and_then(checked)
                 .map_err(|why| format!("its field {name:?} cannot be used: {why}")),
-            Some(_) => Err(format!("its field {name:?} is neither a number of seconds nor text such as \"30s\"")),
+            Some(_) => {
+                Err(format!("its field {name:?} is neither a number of seconds nor text such as \"30s\""))
+            }
         };
         Ok(Target {
             url: self.url(&address)?,
@@ -91,16 +97,24 @@ impl Rules {
 
     fn url(&self, address: &str) -> Result<Url, String> {
         if address.len() > ADDRESS_MAX {
-            return Err(format!("its address has {} bytes; at most {ADDRESS_MAX} are allowed", address.len()));
+            return Err(format!(
+                "its address has {} bytes; at most {ADDRESS_MAX} are allowed",
+                address.len()
+            ));
         }
         let whole = if address.contains("://") { address.to_owned() } else { format!("http://{address}") };
         // The address may hold a password, so it is not repeated.
         let mut url = Url::parse(&whole).map_err(|error| format!("its address is no URL: {error}"))?;
         if !matches!(url.scheme(), "http" | "https") {
-            return Err(format!("its address begins with {}:; only http and https can be asked", url.scheme()));
+            return Err(format!(
+                "its address begins with {}:; only http and https can be asked",
+                url.scheme()
+            ));
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return Err("its address has a user or a password in it; send them with --header-file instead".to_owned());
+            return Err(
+                "its address has a user or a password in it; send them with --header-file instead".to_owned()
+            );
         }
         if let Some(path) = &self.path {
             let (path, query) = path.split_once('?').map_or((path.as_str(), None), |(p, q)| (p, Some(q)));
@@ -151,7 +165,8 @@ mod tests {
         let target = of(&rules(), &session).unwrap();
         assert_eq!(target.url.as_str(), "http://h/");
         assert_eq!((target.interval.as_millis(), target.timeout.as_millis()), (500, 2500));
-        let with = Rules { address: Some("http://{id}.in/".to_owned()), path: Some("/s?q".to_owned()), ..rules() };
+        let with =
+            Rules { address: Some("http://{id}.in/".to_owned()), path: Some("/s?q".to_owned()), ..rules() };
         assert_eq!(of(&with, &json!({})).unwrap().url.as_str(), "http://a.in/s?q");
         assert_eq!(of(&with, &json!({ "address": "http://b/x" })).unwrap().url.as_str(), "http://b/s?q");
     }

@@ -1,7 +1,7 @@
 //! What a poller tells of itself over HTTP.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use axum::extract::State as Asked;
@@ -11,20 +11,20 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 use axum::{Json, Router};
 use leasehold::Pool;
-use leasehold::clock::{Clock, SystemClock};
+use leasehold::clock::SystemClock;
 use leasehold::participant::{State, Status};
 use leasehold::store::Store;
 use leasehold::view::View;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, watch};
 
-use super::poller::Counts;
+use super::poller::{Counts, Leases, Pollers};
 use crate::args::VERSION;
 use crate::health::{METRICS_TYPE, Page, state_name, write_calls};
 use crate::inspect::nodes::{History, Myself, Nodes};
 
 /// How long the store may take; what was known last is told otherwise.
-const STORE_MAX: Duration = Duration::from_secs(3);
+const STORE_MAX: Duration = Duration::from_secs(1);
 
 /// What is told, and what is known for it.
 pub(super) struct Telling {
@@ -32,8 +32,7 @@ pub(super) struct Telling {
     store: Arc<dyn Store>,
     pool: Pool,
     counts: Arc<Counts>,
-    /// Since when this member has not been certain, by the wall clock; 0 while it is.
-    uncertain_since: Arc<AtomicU64>,
+    owned: Arc<Leases>,
     known: Mutex<(View, History)>,
 }
 
@@ -42,35 +41,24 @@ impl Telling {
         status: watch::Receiver<Status>,
         store: Arc<dyn Store>,
         pool: Pool,
-        counts: Arc<Counts>,
+        pollers: &Pollers,
     ) -> Arc<Self> {
-        let uncertain_since = Arc::new(AtomicU64::new(0));
-        tokio::spawn(watch_certainty(status.clone(), Arc::clone(&uncertain_since)));
         let known = Mutex::new((View::new(pool.clone()), History::default()));
-        Arc::new(Self { status, store, pool, counts, uncertain_since, known })
+        Arc::new(Self { status, store, pool, counts: pollers.counts(), owned: pollers.owned(), known })
     }
 
+    /// What the member knows of itself. A lease knows first that a heartbeat went unconfirmed.
     fn status(&self) -> Status {
-        self.status.borrow().clone()
+        let mut status = self.status.borrow().clone();
+        if let Some(lease) = self.owned.all().first().filter(|lease| !lease.is_stopping()) {
+            status.state = lease.state();
+        }
+        status
     }
 
     fn is_ready(&self) -> bool {
-        let status = self.status.borrow();
+        let status = self.status();
         status.member.is_some() && status.state == State::Held
-    }
-}
-
-async fn watch_certainty(mut status: watch::Receiver<Status>, since: Arc<AtomicU64>) {
-    loop {
-        let certain = status.borrow_and_update().state == State::Held;
-        if certain {
-            since.store(0, Ordering::Relaxed);
-        } else if since.load(Ordering::Relaxed) == 0 {
-            since.store(SystemClock.wall_nanos(), Ordering::Relaxed);
-        }
-        if status.changed().await.is_err() {
-            return;
-        }
     }
 }
 
@@ -125,7 +113,11 @@ async fn metrics(Asked(telling): Asked<Arc<Telling>>) -> impl IntoResponse {
         page.family(name, "gauge", help);
         page.sample(name, &[pool], value);
     }
-    page.family("leasehold_session_state", "gauge", "1 for the state that the session is in, 0 for the others.");
+    page.family(
+        "leasehold_session_state",
+        "gauge",
+        "1 for the state that the session is in, 0 for the others.",
+    );
     for state in [State::Held, State::Uncertain, State::Lost] {
         let labels = [pool, ("state", state_name(state))];
         page.sample("leasehold_session_state", &labels, u8::from(state == status.state));
@@ -164,7 +156,6 @@ async fn nodes(Asked(telling): Asked<Arc<Telling>>) -> Json<Nodes> {
         Ok(Err(error)) => tracing::debug!(%error, "nodes are told as they were known last"),
         Err(_) => tracing::debug!("nodes are told as they were known last: the store gave no answer"),
     }
-    let since = telling.uncertain_since.load(Ordering::Relaxed);
-    let me = Myself { status: telling.status(), uncertain_since: (since > 0).then_some(since) };
+    let me = Myself { id: telling.status().member, leases: telling.owned.all() };
     Json(Nodes::of(view, history, Some(&me)))
 }

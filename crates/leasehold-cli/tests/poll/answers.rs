@@ -24,7 +24,11 @@ fn what_an_endpoint_said_before_is_not_asked_for_again() {
     assert!(!asks[0].conditional && asks[1..].iter().all(|ask| ask.conditional), "{asks:?}");
     let told = lines(&fleet, "one");
     assert_eq!((&told[0]["status"], &told[0]["body"]["ok"]), (&200.into(), &true.into()));
-    assert!(told[1..].iter().all(|line| line["status"] == 304 && line["changed"] == false && line["body"].is_null()));
+    assert!(
+        told[1..]
+            .iter()
+            .all(|line| line["status"] == 304 && line["changed"] == false && line["body"].is_null())
+    );
 }
 
 #[test]
@@ -56,7 +60,8 @@ fn a_session_has_an_interval_and_a_timeout_of_its_own() {
     let count = |id: &str| fleet.witness.asks().iter().filter(|ask| ask.endpoint == id).count();
     wait_until("it is polled often", || count("often") > 20);
     assert_eq!(count("seldom"), 1);
-    let timed_out = wait_for("it is given up", || lines(&fleet, "one").into_iter().find(|line| line["id"] == "silent"));
+    let timed_out =
+        wait_for("it is given up", || lines(&fleet, "one").into_iter().find(|line| line["id"] == "silent"));
     assert_eq!(timed_out["error"], "there was no answer within 200ms");
     // A session that is written anew is polled as it says now.
     fleet.write("seldom", &fleet.witness.url("seldom"), r#","pollInterval":"50ms""#);
@@ -92,7 +97,8 @@ fn no_more_endpoints_are_asked_at_once_than_allowed() {
     wait_until("everything is polled a few times", || fleet.witness.asks().len() > 40);
     let asks = fleet.witness.asks();
     for ask in &asks {
-        let during = asks.iter().filter(|other| other.from <= ask.from && other.to.is_none_or(|to| to > ask.from));
+        let during =
+            asks.iter().filter(|other| other.from <= ask.from && other.to.is_none_or(|to| to > ask.from));
         assert!(during.count() <= 2, "{ask:?}");
     }
     // An answer takes a moment from the endpoint's end to ours, and no longer.
@@ -110,7 +116,9 @@ fn the_log_says_what_happens_to_leases_in_the_words_of_the_documents() {
     wait_until("a heartbeat is confirmed", || fleet.log_of("one").contains(&renewed));
     fleet.stop("one");
     let log = fleet.log_of("one");
-    let line = |words: &str| log.lines().find(|line| line.contains(words)).unwrap_or_else(|| panic!("{words}: {log}"));
+    let line = |words: &str| {
+        log.lines().find(|line| line.contains(words)).unwrap_or_else(|| panic!("{words}: {log}"))
+    };
     for (words, event) in [
         (format!("Lease acquired: instance={instance} endpoint=e1 ttl=3000"), "acquired"),
         (renewed, "renewed"),

@@ -60,8 +60,10 @@ fn sessions_that_cannot_be_used_are_reported_once_and_the_others_are_polled() {
         ("ftp", "only http and https"),
         ("missing", "it has no address"),
     ] {
-        let lines: Vec<&str> =
-            log.lines().filter(|line| line.contains("WARN") && line.contains(name) && line.contains("mended")).collect();
+        let lines: Vec<&str> = log
+            .lines()
+            .filter(|line| line.contains("WARN") && line.contains(name) && line.contains("mended"))
+            .collect();
         assert_eq!(lines.len(), 1, "{name}: {log}");
         assert!(lines[0].contains(said), "{}", lines[0]);
     }
@@ -96,7 +98,12 @@ fn a_redis_that_wants_a_password_or_forbids_to_look_says_what_to_do() {
     let redis = Redis::start_with(RedisSetup { password: Some("hush".to_owned()), ..RedisSetup::default() });
     let bare = format!("redis://127.0.0.1:{}", redis.port());
     refused(&bare, &[], 2, &["wants a password; put it into the address or into a password-file"]);
-    refused(&format!("redis://:hush2@127.0.0.1:{}", redis.port()), &[], 2, &["refused the user or the password"]);
+    refused(
+        &format!("redis://:hush2@127.0.0.1:{}", redis.port()),
+        &[],
+        2,
+        &["refused the user or the password"],
+    );
     redis.cli(&["ACL", "SETUSER", "anna", "on", ">hush", "~*", "&*", "+@all", "-scan"]);
     let anna = format!("redis://anna:hush@127.0.0.1:{}", redis.port());
     refused(&anna, &[], 2, &["does not permit this user to find sessions; grant it +scan"]);

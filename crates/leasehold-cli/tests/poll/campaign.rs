@@ -63,7 +63,9 @@ fn ten_instances_and_a_hundred_endpoints_for_minutes() {
     }
     fleet.witness.verify();
     let (asks, took) = (fleet.witness.since(began).len(), clock::now().since(began));
-    println!("{asks} polls in {took:?}, none twice; polled again at the latest {longest:?} after its instance was gone (TTL {TTL:?})");
+    println!(
+        "{asks} polls in {took:?}, none twice; polled again at the latest {longest:?} after its instance was gone (TTL {TTL:?})"
+    );
     assert!(longest < TTL + Duration::from_secs(1) + BUSY, "{longest:?}");
 }
 

@@ -42,7 +42,8 @@ fn edge_2_a_poll_that_takes_longer_than_the_ttl_keeps_its_lease() {
     });
     for ask in answered() {
         assert!(ask.to.unwrap().since(ask.from) > TTL * 2);
-        let again = || fleet.witness.since(ask.to.unwrap()).into_iter().find(|next| next.endpoint == ask.endpoint);
+        let again =
+            || fleet.witness.since(ask.to.unwrap()).into_iter().find(|next| next.endpoint == ask.endpoint);
         let next = wait_for("it is polled again", again);
         assert_eq!((next.token, &next.instance), (ask.token, &ask.instance), "the lease was not kept");
     }
@@ -105,6 +106,10 @@ fn edge_5_all_instances_crash_and_start_again_at_once() {
     fleet.until_shared(&names, &[3, 3, 3]);
     // Nobody was left to listen, so those who came had to hear a whole TTL of silence themselves.
     let first = fleet.witness.since(crashed).iter().map(|ask| ask.from).min().unwrap();
-    assert!(first.since(crashed) > TTL - Duration::from_secs(1), "taken over after {:?}", first.since(crashed));
+    assert!(
+        first.since(crashed) > TTL - Duration::from_secs(1),
+        "taken over after {:?}",
+        first.since(crashed)
+    );
     fleet.witness.verify();
 }

@@ -39,7 +39,14 @@ impl Fleet {
         let redis = Redis::start_with(setup);
         let place = Place::on(redis.url());
         place.told(&["migrate", "--fresh"]);
-        let fleet = Self { redis, witness: Witness::start(), place, ttl: TTL, instances: BTreeMap::new(), endpoints: 0 };
+        let fleet = Self {
+            redis,
+            witness: Witness::start(),
+            place,
+            ttl: TTL,
+            instances: BTreeMap::new(),
+            endpoints: 0,
+        };
         let mut fleet = fleet;
         for number in 1..=endpoints {
             fleet.add(&format!("e{number}"));
@@ -66,7 +73,7 @@ impl Fleet {
         self.enter_by(name, &url, &[]);
     }
 
-    /// An instance that reaches Redis by a way of its own, with more options. Those that are given again win.
+    /// An instance that reaches Redis by a way of its own, with more options.
     pub(crate) fn enter_by(&mut self, name: &str, url: &str, options: &[&str]) {
         let mut command = self.command(name, url);
         let member = self.place.start(name, command.args(options));
@@ -76,8 +83,10 @@ impl Fleet {
     pub(crate) fn command(&self, name: &str, url: &str) -> Command {
         let headers = self.place.write(&format!("{name}.headers"), &format!("X-Name: {name}\n"));
         let mut command = leasehold();
-        command.args(["poll", "--store", url, "--name", name, "--header-file", &headers]);
-        command.args(["--ttl", &millis(self.ttl), "--interval", &millis(INTERVAL), "--timeout", "30s"]);
+        // What the command line says wins.
+        command.env("LEASEHOLD_NAME", name).env("LEASEHOLD_TTL", millis(self.ttl));
+        command.env("LEASEHOLD_INTERVAL", millis(INTERVAL)).env("LEASEHOLD_TIMEOUT", "30s");
+        command.args(["poll", "--store", url, "--header-file", &headers]);
         command
     }
 
@@ -132,7 +141,8 @@ impl Fleet {
         wait_until(&format!("{by:?} ask all endpoints"), || {
             let asks = self.witness.since(from);
             let by_them = asks.iter().filter(|ask| by.is_empty() || by.contains(&ask.name.as_str()));
-            let endpoints: std::collections::BTreeSet<&str> = by_them.map(|ask| ask.endpoint.as_str()).collect();
+            let endpoints: std::collections::BTreeSet<&str> =
+                by_them.map(|ask| ask.endpoint.as_str()).collect();
             endpoints.len() == self.endpoints
         });
     }

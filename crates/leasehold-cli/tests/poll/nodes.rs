@@ -10,7 +10,10 @@ use crate::fleet::Fleet;
 use crate::support::{wait_for, wait_until};
 
 fn asked(port: u16, path: &str) -> Option<String> {
-    let out = Command::new("curl").args(["-s", "-m", "10", &format!("http://127.0.0.1:{port}{path}")]).output().unwrap();
+    let out = Command::new("curl")
+        .args(["-s", "-m", "10", &format!("http://127.0.0.1:{port}{path}")])
+        .output()
+        .unwrap();
     out.status.success().then(|| String::from_utf8(out.stdout).unwrap())
 }
 
@@ -49,9 +52,18 @@ fn an_instance_and_status_tell_who_polls_what() {
             assert_eq!(node["status"], "live");
             for session in node["ownedSessions"].as_array().unwrap() {
                 let ask = &polling[session["sessionId"].as_str().unwrap()];
-                assert_eq!((&session["ownerId"], &node["instanceId"]), (&ask.instance.clone().into(), &ask.instance.clone().into()));
-                assert_eq!((&session["state"], &session["preferredOwnerId"]), (&"owned".into(), &session["ownerId"]));
-                assert!(session["acquiredAt"].is_string() && session["uncertainSince"].is_null(), "{session}");
+                assert_eq!(
+                    (&session["ownerId"], &node["instanceId"]),
+                    (&ask.instance.clone().into(), &ask.instance.clone().into())
+                );
+                assert_eq!(
+                    (&session["state"], &session["preferredOwnerId"]),
+                    (&"owned".into(), &session["ownerId"])
+                );
+                assert!(
+                    session["acquiredAt"].is_string() && session["uncertainSince"].is_null(),
+                    "{session}"
+                );
             }
         }
     }
@@ -64,7 +76,8 @@ fn an_instance_and_status_tell_who_polls_what() {
     way.set(Faults::cut());
     wait_until("it is uncertain", || {
         let told = nodes(port).unwrap_or_default();
-        let mine = told["liveNodes"].as_array().into_iter().flatten().find(|node| node["isThisInstance"] == true);
+        let mine =
+            told["liveNodes"].as_array().into_iter().flatten().find(|node| node["isThisInstance"] == true);
         let session = mine.map(|node| node["ownedSessions"][0].clone()).unwrap_or_default();
         session["state"] == "uncertain" && session["uncertainSince"].is_string()
     });

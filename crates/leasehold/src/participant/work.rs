@@ -143,6 +143,15 @@ impl Lease {
         }
     }
 
+    /// Since when heartbeats have gone unconfirmed, if the last one has.
+    #[must_use]
+    pub fn uncertain_since(&self) -> Option<Moment> {
+        match *self.inner.session.standing().borrow() {
+            Standing::Uncertain(since) => Some(since),
+            Standing::Sure | Standing::Over(_) => None,
+        }
+    }
+
     /// Whether the work was told to stop.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
