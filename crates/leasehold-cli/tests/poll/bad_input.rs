@@ -110,3 +110,25 @@ fn a_redis_that_wants_a_password_or_forbids_to_look_says_what_to_do() {
     let port = leasehold_testkit::free_port();
     refused(&format!("redis://127.0.0.1:{port}"), &[], 69, &["cannot be reached"]);
 }
+
+// proves that docs/stores/redis.md names every right that is needed
+#[test]
+fn a_user_with_the_rights_in_the_manual_can_poll() {
+    let mut fleet = Fleet::new(2);
+    let manual = include_str!("../../../../docs/stores/redis.md");
+    let rights: Vec<&str> = manual.lines().filter(|line| line.starts_with("ACL SETUSER")).collect();
+    assert_eq!(rights.len(), 2);
+    for line in rights {
+        assert_eq!(fleet.redis.cli(&line.split(' ').collect::<Vec<_>>()), "OK", "{line}");
+    }
+    let url = format!("redis://leasehold:secret@127.0.0.1:{}", fleet.redis.port());
+    let to = ["--to", "channel:satisfactory_events:{id}", "--to", "stream:leasehold:polls"];
+    fleet.enter_by("one", &url, &to);
+    fleet.until_shared(&["one"], &[2]);
+    wait_until("answers are kept", || {
+        fleet.redis.cli(&["XLEN", "leasehold:polls"]).parse::<u64>().unwrap_or(0) > 4
+    });
+    fleet.instances.remove("one").unwrap().leave();
+    let log = fleet.log_of("one");
+    assert!(!log.contains("does not permit") && !log.contains("not passed on"), "{log}");
+}
