@@ -128,8 +128,10 @@ impl Pollers {
             lease.changed(State::Uncertain).await;
             let Ok(_one_of_them) = self.at_once.acquire().await else { return };
             // The wait may have been long, and a heartbeat may have gone unconfirmed meanwhile.
-            if lease.state() == State::Held && entry.is(&target) {
-                self.ask(lease, poller, &target).await;
+            match lease.state() {
+                State::Held if entry.is(&target) => self.ask(lease, poller, &target).await,
+                State::Held | State::Uncertain => {}
+                State::Lost => std::future::pending().await,
             }
         }
     }

@@ -26,8 +26,7 @@ fn ten_instances_and_a_hundred_endpoints_for_minutes() {
     (0..10).for_each(|number| enter(&mut fleet, number));
     let all: Vec<&str> = names.iter().map(String::as_str).collect();
     fleet.until_shared(&all, &[10; 10]);
-    let (began, mut longest) = (clock::now(), Duration::ZERO);
-    let mut gone = |took: Vec<Duration>| longest = took.into_iter().fold(longest, Duration::max);
+    let (began, mut gone) = (clock::now(), Vec::new());
     for round in 0..3 {
         let victim = |step: usize| (round * 4 + step) % 10;
         // Killed, and started again.
@@ -35,7 +34,7 @@ fn ten_instances_and_a_hundred_endpoints_for_minutes() {
         let killed = fleet.kill(&names[number]);
         let others: Vec<&str> = all.iter().copied().filter(|name| *name != names[number]).collect();
         fleet.until_shared(&others, &[11, 11, 11, 11, 11, 11, 11, 11, 12]);
-        gone(fleet.takeovers(&names[number], killed));
+        gone.extend(fleet.takeovers(&names[number], killed));
         enter(&mut fleet, number);
         fleet.until_shared(&all, &[10; 10]);
         // Frozen for longer than it is trusted.
@@ -44,7 +43,7 @@ fn ten_instances_and_a_hundred_endpoints_for_minutes() {
         fleet.signal(&names[number], Signal::SIGSTOP);
         let others: Vec<&str> = all.iter().copied().filter(|name| *name != names[number]).collect();
         fleet.until_shared(&others, &[11, 11, 11, 11, 11, 11, 11, 11, 12]);
-        gone(fleet.takeovers(&names[number], frozen));
+        gone.extend(fleet.takeovers(&names[number], frozen));
         fleet.signal(&names[number], Signal::SIGCONT);
         fleet.until_shared(&all, &[10; 10]);
         // Cut off.
@@ -53,7 +52,7 @@ fn ten_instances_and_a_hundred_endpoints_for_minutes() {
         ways[number].set(Faults::cut());
         let others: Vec<&str> = all.iter().copied().filter(|name| *name != names[number]).collect();
         fleet.until_shared(&others, &[11, 11, 11, 11, 11, 11, 11, 11, 12]);
-        gone(fleet.takeovers(&names[number], cut));
+        gone.extend(fleet.takeovers(&names[number], cut));
         ways[number].heal();
         fleet.until_shared(&all, &[10; 10]);
         // Redis itself.
@@ -63,10 +62,17 @@ fn ten_instances_and_a_hundred_endpoints_for_minutes() {
     }
     fleet.witness.verify();
     let (asks, took) = (fleet.witness.since(began).len(), clock::now().since(began));
+    gone.sort_unstable();
+    let (half, most, last) = (gone[gone.len() / 2], gone[gone.len() * 9 / 10], gone[gone.len() - 1]);
+    println!("{asks} polls in {took:?}, none twice");
     println!(
-        "{asks} polls in {took:?}, none twice; polled again at the latest {longest:?} after its instance was gone (TTL {TTL:?})"
+        "{} endpoints lost their instance and were polled again after {half:?} (half of them), {most:?} (nine of ten) and {last:?} \
+         (all), with a TTL of {TTL:?}",
+        gone.len()
     );
-    assert!(longest < TTL + Duration::from_secs(1) + BUSY, "{longest:?}");
+    assert!(half < TTL + Duration::from_secs(1), "{half:?}");
+    // A machine that is too busy to listen has to listen for another TTL.
+    assert!(last < 2 * TTL + BUSY, "{last:?}");
 }
 
 // proves R066, R100: a minute without Redis
