@@ -8,6 +8,7 @@ use leasehold_testkit::{Persistence, RedisSetup};
 
 use crate::fleet::Fleet;
 
+/// Unless `LEASEHOLD_SCALE` says otherwise, as in `20x2000`.
 const INSTANCES: usize = 100;
 const ENDPOINTS: usize = 10_000;
 /// How long anything may take until everything is quiet.
@@ -36,31 +37,34 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
 #[test]
 #[ignore = "run by ./test --long"]
 fn a_hundred_instances_and_ten_thousand_endpoints_cost_redis_little() {
+    let given = std::env::var("LEASEHOLD_SCALE").unwrap_or_default();
+    let given = given.split_once('x').and_then(|(one, two)| Some((one.parse().ok()?, two.parse().ok()?)));
+    let (instances, endpoints): (usize, usize) = given.unwrap_or((INSTANCES, ENDPOINTS));
     let setup = RedisSetup { persistence: Persistence::EverySecond, ..RedisSetup::default() };
     let mut fleet = Fleet::with(0, setup);
     fleet.ttl = Duration::from_secs(30);
     fleet.witness.hang_up();
     let (url, began) = (fleet.redis.url(), clock::now());
-    for number in 0..INSTANCES {
+    for number in 0..instances {
         fleet.enter_by(&format!("i{number}"), &url, &["--interval", "30s", "--log", "error"]);
     }
     until("all are there", || {
         let told = fleet.place.json(&["status"]);
-        told["pools"][0]["members"].as_array().is_some_and(|members| members.len() == INSTANCES)
+        told["pools"][0]["members"].as_array().is_some_and(|members| members.len() == instances)
     });
-    println!("{INSTANCES} instances are there after {:?}", clock::now().since(began));
+    println!("{instances} instances are there after {:?}", clock::now().since(began));
     let write = "for i = 1, tonumber(ARGV[1]) do redis.call('SET', 'session:e' .. i, \
         '{\"id\":\"e' .. i .. '\",\"name\":\"n\",\"address\":\"' .. ARGV[2] .. i .. '\",\"isOnline\":true}') end";
-    fleet.redis.cli(&["EVAL", write, "0", &ENDPOINTS.to_string(), &fleet.witness.url("e")]);
+    fleet.redis.cli(&["EVAL", write, "0", &endpoints.to_string(), &fleet.witness.url("e")]);
     let written = clock::now();
-    until("everything is polled", || fleet.witness.newest().len() == ENDPOINTS);
-    println!("{ENDPOINTS} endpoints are polled after {:?}", clock::now().since(written));
+    until("everything is polled", || fleet.witness.newest().len() == endpoints);
+    println!("{endpoints} endpoints are polled after {:?}", clock::now().since(written));
     until("shares are equal", || {
         let mut shares: BTreeMap<String, usize> = BTreeMap::new();
         for ask in fleet.witness.newest().into_values() {
             *shares.entry(ask.name).or_default() += 1;
         }
-        shares.len() == INSTANCES && shares.values().all(|share| *share == ENDPOINTS / INSTANCES)
+        shares.len() == instances && shares.values().all(|share| *share == endpoints / instances)
     });
     println!("shared equally after {:?}", clock::now().since(written));
     std::thread::sleep(Duration::from_secs(30));

@@ -25,6 +25,10 @@ const STEP: usize = 500;
 /// How long one look may take.
 const LOOK_MAX: Duration = Duration::from_secs(30);
 
+/// The text of a session, or why it has none that can be used; `None` if it is not there. And what it says.
+type Text = Option<Result<Vec<u8>, String>>;
+type Parsed = Option<Result<Session, String>>;
+
 /// Sessions as resources: those that neither rest nor are marked as deleted.
 #[derive(Debug)]
 pub struct RedisSessions {
@@ -112,31 +116,29 @@ impl RedisSessions {
     }
 
     /// Reads these sessions; `None` for one that is not there.
-    async fn read(
-        &self,
-        names: &[String],
-    ) -> Result<Vec<(String, Option<Result<Session, String>>)>, SourceError> {
-        let mut read = Vec::with_capacity(names.len());
+    async fn read(&self, names: &[String]) -> Result<Vec<(String, Parsed)>, SourceError> {
+        let texts = self.texts(names).await?.into_iter();
+        let parsed = texts.map(|text| text.map(|text| text.and_then(|text| Ok(self.keys.parse(&text)?.0))));
+        Ok(names.iter().cloned().zip(parsed).collect())
+    }
+
+    /// The texts of these sessions.
+    async fn texts(&self, names: &[String]) -> Result<Vec<Text>, SourceError> {
+        let mut texts = Vec::with_capacity(names.len());
         for part in names.chunks(TOGETHER) {
             let mut ask = redis::pipe();
             for name in part {
                 ask.cmd("GETRANGE").arg(format!("{}{name}", self.keys.prefix)).arg(0).arg(VALUE_MAX);
             }
-            let answers = self.line.each(ask).await.map_err(SourceError::Server)?;
-            for (name, answer) in part.iter().zip(answers) {
-                let session = self.text(answer)?;
-                let session = session.map(|text| text.and_then(|text| Ok(self.keys.parse(&text)?.0)));
-                read.push((name.clone(), session));
+            for answer in self.line.each(ask).await.map_err(SourceError::Server)? {
+                texts.push(self.text(answer)?);
             }
         }
-        Ok(read)
+        Ok(texts)
     }
 
     /// The text of a session, why it has none that can be used, or `None` if it is not there.
-    fn text(
-        &self,
-        answer: Result<Value, redis::RedisError>,
-    ) -> Result<Option<Result<Vec<u8>, String>>, SourceError> {
+    fn text(&self, answer: Result<Value, redis::RedisError>) -> Result<Text, SourceError> {
         match answer {
             Ok(Value::BulkString(text)) if text.is_empty() => Ok(None),
             Ok(Value::BulkString(text)) => Ok(Some(Ok(text))),
@@ -290,29 +292,21 @@ impl Targets for RedisSessions {
             let named: BTreeMap<&ResourceId, &String> = named.collect();
             ids.iter().map(|id| named.get(id).map_or_else(|| id.to_string(), ToString::to_string)).collect()
         };
-        let marked = self.marked(&names).await?;
+        let (marked, texts) = (self.marked(&names).await?, self.texts(&names).await?);
         let mut records = Vec::with_capacity(ids.len());
-        for (names, ids) in names.chunks(TOGETHER).zip(ids.chunks(TOGETHER)) {
-            let mut ask = redis::pipe();
-            for name in names {
-                ask.cmd("GETRANGE").arg(format!("{}{name}", self.keys.prefix)).arg(0).arg(VALUE_MAX);
+        for (((id, name), text), marked) in ids.iter().zip(&names).zip(texts).zip(marked) {
+            let parsed = text.and_then(|text| self.keys.parse(&text.ok()?).ok());
+            let record = match parsed {
+                Some((session, _)) if marked || session.id != *id => Record::Gone,
+                Some((session, _)) if session.paused => Record::Paused,
+                Some((_, value)) => Record::Kept(value),
+                None => Record::Gone,
+            };
+            if !matches!(record, Record::Kept(_)) {
+                // It was listed: it is looked at again now, and not after a while.
+                self.events.add(format!("{}{name}", self.keys.prefix));
             }
-            let answers = self.line.each(ask).await.map_err(SourceError::Server)?;
-            for ((answer, id), name) in answers.into_iter().zip(ids).zip(names) {
-                let parsed = self.text(answer)?.and_then(|text| self.keys.parse(&text.ok()?).ok());
-                let record = match parsed {
-                    Some(_) if marked.get(records.len()) == Some(&true) => Record::Gone,
-                    Some((session, _)) if session.id != *id => Record::Gone,
-                    Some((session, _)) if session.paused => Record::Paused,
-                    Some((_, value)) => Record::Kept(value),
-                    None => Record::Gone,
-                };
-                if !matches!(record, Record::Kept(_)) {
-                    // It was listed: it is looked at again now, and not after a while.
-                    self.events.add(format!("{}{name}", self.keys.prefix));
-                }
-                records.push(record);
-            }
+            records.push(record);
         }
         Ok(records)
     }
