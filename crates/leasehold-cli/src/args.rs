@@ -1,8 +1,11 @@
 //! The command line. Options can also come from the environment or from `--config FILE`.
 
 mod help;
+mod inspect;
 mod keys;
+mod poll;
 mod serve;
+mod source;
 mod value;
 
 use std::path::PathBuf;
@@ -17,9 +20,13 @@ use leasehold::{MemberName, Pool, ResourceId};
 #[cfg(target_os = "linux")]
 use leasehold_manager::Restart;
 
+pub(crate) use self::inspect::{EventsArgs, ExplainArgs, PlanArgs, PoolArgs, ShowArgs, StatusArgs};
 pub(crate) use self::keys::{KeysArgs, KeysCommand};
+pub(crate) use self::poll::PollArgs;
 pub(crate) use self::serve::{ClientAuth, ServeArgs};
-use self::value::{duration, grade, label};
+pub(crate) use self::source::SessionArgs;
+pub(crate) use self::value::duration;
+use self::value::{grade, label};
 use crate::health::HealthArgs;
 
 /// One owner for every piece of work.
@@ -40,6 +47,9 @@ pub(crate) enum Command {
     /// Run a command for every resource this process owns
     #[command(after_help = help::RUN)]
     Run(Box<RunArgs>),
+    /// Ask every endpoint this process owns over HTTP, again and again, and pass on what it says
+    #[command(after_help = help::POLL)]
+    Poll(Box<PollArgs>),
     /// Campaign for a leader's seat and run a command while leading
     #[command(after_help = help::ELECT)]
     Elect(Box<ElectArgs>),
@@ -196,9 +206,12 @@ pub(crate) struct RunArgs {
     )]
     pub(crate) resources: Vec<ResourceId>,
     /// Where to learn the resources: file:PATH (one a line), dir:PATH (the names in it), cmd:COMMAND (its
-    /// output). Without this and --resources, those declared in the store
+    /// output); on the store's own Redis redis-sessions, redis-set:KEY or redis-hash:KEY. Without this and
+    /// --resources, those declared in the store
     #[arg(long, env = "LEASEHOLD_FROM", value_name = "SOURCE")]
     pub(crate) from: Option<String>,
+    #[command(flatten)]
+    pub(crate) sessions: SessionArgs,
     #[command(flatten)]
     pub(crate) times: TimeArgs,
     /// How many handoffs may be in flight in the pool [default: 64]
@@ -306,83 +319,6 @@ pub(crate) struct CheckArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct StatusArgs {
-    #[command(flatten)]
-    pub(crate) store: StoreArgs,
-    /// Only this pool
-    #[arg(long, env = "LEASEHOLD_POOL")]
-    pub(crate) pool: Option<Pool>,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-/// A pool in a store.
-#[derive(Debug, Args)]
-pub(crate) struct PoolArgs {
-    #[command(flatten)]
-    pub(crate) store: StoreArgs,
-    /// The pool
-    #[arg(long, env = "LEASEHOLD_POOL")]
-    pub(crate) pool: Pool,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ShowArgs {
-    #[command(flatten)]
-    pub(crate) pool: PoolArgs,
-    /// A resource's id, or a member's name or id
-    pub(crate) subject: String,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct PlanArgs {
-    #[command(flatten)]
-    pub(crate) pool: PoolArgs,
-    /// What if this member were drained (by name; may be given several times)
-    #[arg(long, value_name = "NAME")]
-    pub(crate) drain: Vec<MemberName>,
-    /// What if this member were gone (by name; may be given several times)
-    #[arg(long, value_name = "NAME")]
-    pub(crate) without: Vec<MemberName>,
-    /// What if this many more members joined
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(crate) join: usize,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ExplainArgs {
-    #[command(flatten)]
-    pub(crate) store: StoreArgs,
-    /// The pool, unless given with the resource
-    #[arg(long, env = "LEASEHOLD_POOL")]
-    pub(crate) pool: Option<Pool>,
-    /// POOL/RESOURCE, or RESOURCE with --pool
-    pub(crate) resource: String,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct EventsArgs {
-    #[command(flatten)]
-    pub(crate) pool: PoolArgs,
-    /// Only this resource
-    #[arg(long)]
-    pub(crate) resource: Option<ResourceId>,
-    /// The newest so many
-    #[arg(long, default_value_t = 50, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=200_000))]
-    pub(crate) limit: u64,
-    /// Go on printing as things happen
-    #[arg(long, short)]
-    pub(crate) follow: bool,
 }
 
 #[derive(Debug, Args)]

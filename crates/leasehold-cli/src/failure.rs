@@ -127,6 +127,9 @@ impl From<JoinError> for Failure {
 
 impl From<SourceError> for Failure {
     fn from(error: SourceError) -> Self {
+        if let SourceError::Server(error) = error {
+            return error.into();
+        }
         Self::usage(format!("--from cannot be used: {}; correct it and start again", chain(&error)))
     }
 }

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use axum::Router;
 use clap::Args;
 use leasehold::Token;
 use leasehold::election::{Key, Seat};
@@ -26,6 +27,7 @@ use leasehold::participant::Status;
 use tokio::net::TcpListener;
 
 use self::key::ApiKey;
+pub(crate) use self::page::{CONTENT_TYPE as METRICS_TYPE, Page, state_name};
 pub(crate) use self::serve::Serving;
 use crate::failure::{Failure, code};
 
@@ -70,6 +72,11 @@ pub(crate) trait Report: Send + Sync + 'static {
     fn reconcile(&self) -> bool;
 }
 
+/// Adds what the store was asked to a page of metrics.
+pub(crate) fn write_calls(page: &mut Page) {
+    calls::write(page);
+}
+
 /// An address that is taken, and the key that opens it.
 #[derive(Debug)]
 pub(crate) struct Health {
@@ -104,7 +111,12 @@ impl Health {
 
     /// Answers until what it returns is dropped.
     pub(crate) fn serve(self, report: Arc<dyn Report>) -> Serving {
-        serve::serve(self.listener, routes::all(report, self.key))
+        self.serve_routes(routes::of_election(report))
+    }
+
+    /// The same with other things to tell.
+    pub(crate) fn serve_routes(self, routes: Router) -> Serving {
+        serve::serve(self.listener, routes::gated(routes, self.key))
     }
 }
 

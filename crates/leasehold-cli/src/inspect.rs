@@ -1,6 +1,7 @@
 //! Looking: status, show, plan, explain, events. Nothing here changes anything.
 
 mod events;
+pub(crate) mod nodes;
 mod plan;
 mod show;
 mod status;

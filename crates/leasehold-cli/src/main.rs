@@ -24,12 +24,16 @@ mod log;
 mod manual;
 mod migrate;
 mod operate;
+#[cfg(target_os = "linux")]
+mod poll;
 mod print;
 #[cfg(target_os = "linux")]
 mod run;
 mod serve;
 #[cfg(target_os = "linux")]
 mod signals;
+#[cfg(target_os = "linux")]
+mod source;
 mod usage;
 mod verify;
 
@@ -96,12 +100,15 @@ fn dispatch(command: Command) -> Result<ExitCode, Failure> {
         #[cfg(target_os = "linux")]
         Command::Elect(args) => runtime()?.block_on(elect::elect(*args)),
         #[cfg(target_os = "linux")]
+        Command::Poll(args) => runtime()?.block_on(poll::poll(*args)),
+        #[cfg(target_os = "linux")]
         Command::Run(args) => runtime()?.block_on(run::run(*args)),
         #[cfg(not(target_os = "linux"))]
         Command::Check(_)
         | Command::DemoWork { .. }
         | Command::Demo(_)
         | Command::Elect(_)
+        | Command::Poll(_)
         | Command::Run(_) => Err(Failure::new(
             failure::code::SYSTEM,
             "this command is Linux only: children are run nowhere else",

@@ -3,7 +3,6 @@
 //! The participant decides what is owned, the supervisor runs children; this file joins the two.
 
 mod child;
-mod source;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -19,7 +18,7 @@ use crate::args::{RunArgs, Uncertain};
 use crate::children::{self, Home};
 use crate::failure::Failure;
 use crate::signals::{Signals, told_to_stop};
-use crate::{doctor, log};
+use crate::{doctor, log, source};
 
 pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let _log = log::start(&args.log)?;

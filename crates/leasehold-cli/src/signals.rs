@@ -41,12 +41,17 @@ pub(crate) async fn told_to_stop(
             return Some(Failure::system("children can no longer be watched, so none may run", &error));
         }
     }
+    was_told(signals);
+    None
+}
+
+/// From here on a second signal ends the program at once.
+pub(crate) fn was_told(mut signals: Signals) {
     tracing::info!("told to stop: work is stopped and handed over; a second signal ends everything at once");
     tokio::spawn(async move {
         signals.next().await;
         std::process::exit(crate::failure::code::INTERRUPTED.into());
     });
-    None
 }
 
 /// Ends when whoever started this program has closed its standard input, or is no more.

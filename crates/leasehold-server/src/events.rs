@@ -12,7 +12,7 @@ pub mod relay;
 pub mod settings;
 pub mod sink;
 pub(crate) mod stream;
-pub(crate) mod trust;
+pub mod trust;
 pub mod webhook;
 
 use std::collections::BTreeMap;

@@ -3,17 +3,21 @@
 //! A member publishes what its own source lists; the pool is the union, and a member is eligible only for what
 //! it lists itself. A source that fails later on changes nothing: the last good listing stands.
 
+mod follow;
+#[cfg(feature = "redis")]
+mod redis;
+
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::sync::watch;
 
-use crate::clock::Clock;
+pub(crate) use self::follow::follow;
+#[cfg(feature = "redis")]
+pub use self::redis::{Record, RedisCollection, RedisSessions, SessionKeys, Targets};
 use crate::lease::ResourceId;
-use crate::store::{Listing, ListingError};
+use crate::store::{Listing, ListingError, StoreError};
 
 /// The most bytes a file of resources may have.
 const FILE_MAX: u64 = 64 << 20;
@@ -44,6 +48,9 @@ pub enum SourceError {
         /// What is wrong.
         source: ListingError,
     },
+    /// The server that it is kept on does not answer or refuses.
+    #[error(transparent)]
+    Server(StoreError),
     /// It failed in its own way.
     #[error("{0}")]
     Other(String),
@@ -57,6 +64,21 @@ pub trait Source: fmt::Debug + Send + Sync + 'static {
 
     /// How often to look again; `None` if it never changes.
     fn period(&self) -> Option<Duration>;
+
+    /// Ends when there is a reason to look again sooner. Nothing is lost if nobody waits for it to the end.
+    async fn changed(&self) {
+        std::future::pending().await
+    }
+
+    /// Whether what one look does not show is really gone. A file may be read while it is being written.
+    fn is_certain(&self) -> bool {
+        false
+    }
+
+    /// Whether the source knows this resource and says that it rests: why it is not listed, for the ledger.
+    fn rests(&self, _: &ResourceId) -> bool {
+        false
+    }
 }
 
 /// A list that never changes.
@@ -142,65 +164,6 @@ async fn off_the_runtime(
     }
 }
 
-/// Looks at a source once and then again and again, for as long as somebody holds the receiver.
-pub(crate) async fn follow(
-    source: Arc<dyn Source>,
-    clock: Arc<dyn Clock>,
-) -> Result<watch::Receiver<Arc<Listing>>, SourceError> {
-    let (sender, receiver) = watch::channel(Arc::new(source.list().await?));
-    if let Some(period) = source.period() {
-        tokio::spawn(async move {
-            let mut follower = Follower { sender, shrunk: None, said: String::new() };
-            while !follower.sender.is_closed() {
-                clock.sleep(period).await;
-                follower.take(source.list().await);
-            }
-        });
-    }
-    Ok(receiver)
-}
-
-/// What is known of a source, and what is not believed yet.
-struct Follower {
-    sender: watch::Sender<Arc<Listing>>,
-    /// A listing that lacks something: it counts if the next look shows the same, because a file may be read
-    /// while it is being written.
-    shrunk: Option<Listing>,
-    said: String,
-}
-
-impl Follower {
-    fn take(&mut self, listed: Result<Listing, SourceError>) {
-        match listed {
-            Ok(listing) => {
-                self.said.clear();
-                self.believe(listing);
-            }
-            Err(error) => {
-                self.shrunk = None;
-                let problem = with_causes(&error);
-                if problem != self.said {
-                    tracing::warn!(error = problem, "the last good list of resources stays in force");
-                    self.said = problem;
-                }
-            }
-        }
-    }
-
-    fn believe(&mut self, listing: Listing) {
-        let known = Arc::clone(&self.sender.borrow());
-        let lacks = known.ids().iter().any(|id| !listing.contains(id));
-        if lacks && self.shrunk.as_ref() != Some(&listing) {
-            self.shrunk = Some(listing);
-            return;
-        }
-        self.shrunk = None;
-        if *known != listing {
-            self.sender.send_replace(Arc::new(listing));
-        }
-    }
-}
-
 /// An error and what caused it, on one line.
 pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
     let mut line = error.to_string();
@@ -215,24 +178,6 @@ pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::SystemClock;
-
-    #[tokio::test]
-    async fn a_file_that_disappears_or_doubles_an_id_leaves_the_last_good_list_in_force() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("resources");
-        std::fs::write(&path, "# cameras\na\n\nb\n").unwrap();
-        let mut listing = follow(Arc::new(FileSource(path.clone())), Arc::new(SystemClock)).await.unwrap();
-        assert_eq!(listing.borrow().ids().len(), 2);
-        std::fs::remove_file(&path).unwrap();
-        tokio::time::sleep(Duration::from_millis(1200)).await;
-        std::fs::write(&path, "a\nb\na\n").unwrap();
-        tokio::time::sleep(Duration::from_millis(1200)).await;
-        assert!(!listing.has_changed().unwrap());
-        std::fs::write(&path, "a\nb\nc\n").unwrap();
-        listing.changed().await.unwrap();
-        assert_eq!(listing.borrow().ids().len(), 3);
-    }
 
     #[tokio::test]
     async fn a_list_that_cannot_be_used_at_the_start_is_refused_with_a_sentence() {
@@ -257,27 +202,5 @@ mod tests {
         }
         let listing = DirectorySource(directory.path().to_owned()).list().await.unwrap();
         assert_eq!(listing.ids().iter().map(ResourceId::as_str).collect::<Vec<_>>(), ["cam-1", "cam-2"]);
-    }
-
-    #[test]
-    fn a_listing_that_lacks_something_counts_only_if_the_next_look_shows_the_same() {
-        let listing = |text: &str| Listing::parse(text).unwrap();
-        let (sender, receiver) = watch::channel(Arc::new(listing("a\nb\nc\n")));
-        let mut follower = Follower { sender, shrunk: None, said: String::new() };
-        let mut look = |text: &str| {
-            let unreadable = || SourceError::Other("it was being written".to_owned());
-            follower.take(if text == "unreadable" { Err(unreadable()) } else { Ok(listing(text)) });
-            receiver.borrow().ids().iter().map(ResourceId::as_str).collect::<String>()
-        };
-        assert_eq!(look("a\n"), "abc", "half a file may have been read");
-        assert_eq!(look("a\nb\nc\n"), "abc", "and the other half was written");
-        assert_eq!(look("a\n"), "abc");
-        assert_eq!(look("a\nb\n"), "abc", "it is still being written");
-        assert_eq!(look("unreadable"), "abc");
-        assert_eq!(look("a\nb\n"), "abc", "two looks in a row");
-        assert_eq!(look("a\nb\n"), "ab");
-        assert_eq!(look("a\nb\nd\n"), "abd", "what is new counts at once");
-        assert_eq!(look("e\n"), "abd");
-        assert_eq!(look("e\n"), "e");
     }
 }

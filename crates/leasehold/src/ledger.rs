@@ -2,6 +2,7 @@
 //!
 //! Every entry is a structured log line and, where the store keeps a ledger, a row. Nothing is decided by it.
 
+pub(crate) mod endpoints;
 mod recorder;
 pub mod replay;
 pub mod verify;

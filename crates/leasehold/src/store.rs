@@ -79,8 +79,9 @@ pub use guard::Guard;
 pub use open::{Begin, Migrated, StoreUrl, StoreUrlError, migrate, open};
 pub use record::{
     Acquired, Answer, Capabilities, Changed, Claimed, Cursor, Declared, EndSilent, Era, Freed, Grade, Hint,
-    LeaseRecord, Listing, ListingError, ListingId, Mark, MarkKind, Marked, Offer, OpenSession, Profile,
-    Pulse, Reasserted, Release, Released, Revoked, SERVER_POOL, SessionRecord, Thawed, Version, Wanted,
+    LeaseRecord, Listing, ListingError, ListingId, Mark, MarkKind, Marked, Offer, OpenSession, Others,
+    Profile, Pulse, Reasserted, Release, Released, Revoked, SERVER_POOL, SessionRecord, Thawed, Version,
+    Wanted,
 };
 pub use server::{Host, ServerUrl, ServerUrlError};
 
@@ -212,6 +213,19 @@ pub trait LeaseStore: fmt::Debug + Send + Sync + 'static {
     /// Who is there, ended ones included, and each one's beat. With a cursor, what changed since; for a moment perhaps
     /// more than that, never less.
     async fn sessions(&self, pool: &Pool, since: Cursor) -> Result<Changed<SessionRecord>, StoreError>;
+
+    /// The same, if nothing is new among leases, marks and declared resources: one small question for who reads a quiet pool
+    /// again and again. `None`: something may be, so everything is to be read; and that is all that a store can say to whom
+    /// this would save nothing.
+    async fn sessions_if_quiet(
+        &self,
+        pool: &Pool,
+        since: Cursor,
+        others: Others,
+    ) -> Result<Option<Changed<SessionRecord>>, StoreError> {
+        let _ = (pool, since, others);
+        Ok(None)
+    }
 
     /// Who holds what, freed ones included. With a cursor, what changed since; for a moment perhaps more than that, never
     /// less.

@@ -11,12 +11,15 @@ use crate::clock::{Clock, Moment};
 use crate::lease::{MemberId, Nonce, Pool, ResourceId};
 use crate::plan::{self, Facts};
 use crate::store::{
-    Changed, Cursor, Declared, Era, LeaseRecord, Listing, ListingId, Mark, MarkKind, SessionRecord, Store,
-    StoreError, Version,
+    Changed, Cursor, Declared, Era, LeaseRecord, Listing, ListingId, Mark, MarkKind, Others, SessionRecord,
+    Store, StoreError, Version,
 };
 
-/// How often everything is read again, to find what changes lost.
+/// How often everything is read again, to find what changes lost; and how long for each lease, so that many readers of
+/// many leases do not read all the time.
 const WHOLE_EVERY: Duration = Duration::from_secs(60);
+const WHOLE_EVERY_LEASE: Duration = Duration::from_millis(30);
+const WHOLE_EVERY_MAX: Duration = Duration::from_secs(600);
 /// How often a refresh begins again because the era changed under it.
 const TRIES_MAX: usize = 4;
 
@@ -147,7 +150,7 @@ impl View {
     /// # Errors
     /// The store did not answer. What was not read yet is read by the next refresh.
     pub async fn refresh(&mut self, store: &dyn Store, clock: &dyn Clock) -> Result<Refreshed, StoreError> {
-        if clock.now().since(self.whole_at) > WHOLE_EVERY {
+        if clock.now().since(self.whole_at) > self.whole_every() {
             self.forget();
             self.whole_at = clock.now();
         }
@@ -164,6 +167,11 @@ impl View {
         ))
     }
 
+    fn whole_every(&self) -> Duration {
+        let leases = u32::try_from(self.leases.len()).unwrap_or(u32::MAX);
+        WHOLE_EVERY_LEASE.saturating_mul(leases).clamp(WHOLE_EVERY, WHOLE_EVERY_MAX)
+    }
+
     fn forget(&mut self) {
         *self = Self {
             era: self.era,
@@ -178,6 +186,9 @@ impl View {
     /// Reads what changed; answers false if the era is another than before, so that everything must be read anew.
     async fn read(&mut self, store: &dyn Store) -> Result<bool, StoreError> {
         let pool = self.pool.clone();
+        if let Some(known) = self.read_if_quiet(store).await? {
+            return Ok(known);
+        }
         // Leases before sessions: whoever holds a lease that was read has a session that is read after it.
         let leases = store.leases(&pool, self.cursors.leases).await?;
         let sessions = store.sessions(&pool, self.cursors.sessions).await?;
@@ -199,12 +210,37 @@ impl View {
         self.cursors.leases = take(leases, &mut self.leases, |lease| lease.resource.clone());
         self.cursors.marks = take(marks, &mut self.marks, |mark| (mark.kind, mark.subject.clone()));
         self.cursors.declared = take(declared, &mut self.declared, |declared| declared.resource.clone());
+        self.take_sessions(sessions);
+        Ok(true)
+    }
+
+    /// Reads nothing but beats where nothing else changed; answers as [`View::read`] does, or `None` if everything must be
+    /// read after all. Whoever shows two eras has a registry of its own, and cannot be asked this way.
+    async fn read_if_quiet(&mut self, store: &dyn Store) -> Result<Option<bool>, StoreError> {
+        let Cursors { leases, sessions, marks, declared } = self.cursors;
+        let known = self.era.map(|era| era.nonce).filter(|nonce| Some(*nonce) == self.registry);
+        if leases == Cursor::START || known.is_none() {
+            return Ok(None);
+        }
+        let others = Others { leases, marks, declared };
+        let Some(quiet) = store.sessions_if_quiet(&self.pool, sessions, others).await? else {
+            return Ok(None);
+        };
+        self.era = Some(quiet.era);
+        self.registry = Some(quiet.era.nonce);
+        if Some(quiet.era.nonce) != known {
+            return Ok(Some(false));
+        }
+        self.take_sessions(quiet);
+        Ok(Some(true))
+    }
+
+    fn take_sessions(&mut self, sessions: Changed<SessionRecord>) {
         self.changed |= sessions.items.iter().any(|new| {
             let old = self.sessions.get(&new.id);
             old.is_none_or(|old| old.ended != new.ended || old.profile != new.profile)
         });
         self.cursors.sessions = take(sessions, &mut self.sessions, |session| session.id.clone());
-        Ok(true)
     }
 
     async fn fetch_listings(&mut self, store: &dyn Store) -> Result<(), StoreError> {

@@ -14,11 +14,11 @@ use std::time::Duration;
 
 use certificates::Certificates;
 use leasehold::clock;
-use leasehold::lease::Nonce;
+use leasehold::lease::{Nonce, ResourceId};
 use leasehold::store::conformance::{Member, pool};
 use leasehold::store::{
-    self, Acquired, Answer, Begin, Cursor, Freed, Grade, Listing, MarkKind, Marked, Migrated, Released,
-    Revoked, Store, StoreError, StoreErrorKind, StoreUrl, Thawed, Version,
+    self, Acquired, Answer, Begin, Cursor, Declared, Freed, Grade, Listing, MarkKind, Marked, Migrated,
+    Others, Released, Revoked, Store, StoreError, StoreErrorKind, StoreUrl, Thawed, Version,
 };
 use leasehold_testkit::{Persistence, Redis, RedisSetup, Sentinels};
 use redis_reconnect::reconnect;
@@ -360,4 +360,41 @@ async fn replicas_and_settings_that_cannot_be_seen_lower_the_grade() {
     let checkup = open(&url.parse().unwrap()).await.checkup().await.unwrap();
     assert_eq!(checkup.grade, Grade::MayLoseWrites);
     assert!(checkup.findings.iter().any(|f| f.what.contains("could not be looked at")), "{checkup:?}");
+}
+
+/// Whether a reader that has read everything is told that nothing but beats changed, after each kind of change.
+#[tokio::test]
+async fn a_pool_is_quiet_only_while_nothing_but_beats_changes() {
+    let on = OnRedis::with("").await;
+    let (store, work) = (&on.store, pool("work"));
+    let mut one = Member::join(store, "one").await;
+    let read = async || {
+        let others = Others {
+            leases: store.leases(&work, Cursor::START).await.unwrap().cursor,
+            marks: store.marks(&work, Cursor::START).await.unwrap().cursor,
+            declared: store.resources(&work, Cursor::START).await.unwrap().cursor,
+        };
+        (store.sessions(&work, Cursor::START).await.unwrap().cursor, others)
+    };
+    let (sessions, others) = read().await;
+    let quiet = async |sessions, others| store.sessions_if_quiet(&work, sessions, others).await.unwrap();
+    assert_eq!(quiet(sessions, others).await.expect("nothing changed").items, []);
+    let _ = one.beat().await;
+    let told = quiet(sessions, others).await.expect("only a beat");
+    let plain = store.sessions(&work, sessions).await.unwrap();
+    assert_eq!((told.items.len(), &told), (1, &plain), "as if asked without condition");
+    let (two, all) = (Member::join(store, "two").await, quiet(told.cursor, others).await.expect("a session"));
+    assert_eq!(all.items.iter().map(|session| &session.id).collect::<Vec<_>>(), [two.id()]);
+    one.take("a").await;
+    assert_eq!(quiet(sessions, others).await, None, "a lease");
+    let (sessions, others) = read().await;
+    let _ = store.set_mark(&work, MarkKind::Pause, "a", Some(""), Version::default()).await.unwrap();
+    assert_eq!(quiet(sessions, others).await, None, "a mark");
+    let (sessions, others) = read().await;
+    let _ = store.declare(&work, &Declared::new(ResourceId::new("b").unwrap())).await.unwrap();
+    assert_eq!(quiet(sessions, others).await, None, "a declared resource");
+    let (sessions, others) = read().await;
+    on.server.flush_all();
+    let forgot = quiet(sessions, others).await;
+    assert!(forgot.is_none_or(|told| told.era.frozen), "another era is told as such");
 }

@@ -50,6 +50,19 @@ replaced. The command finds LEASEHOLD_POOL, LEASEHOLD_RESOURCE,
 LEASEHOLD_TOKEN, LEASEHOLD_MEMBER and LEASEHOLD_SOCKET in its environment.
 Linux only.";
 
+pub(super) const POLL: &str = "\
+Examples:
+  leasehold poll --store redis://cache.example.org --interval 10s
+  leasehold poll --store redis://cache.example.org --from redis-hash:servers \\
+      --path /status --to stream:polls --to stdout
+
+Start the same line on as many hosts as you like: every endpoint is asked by
+one of them, and by another when that one stops. Targets are the sessions of
+the store's own Redis: keys session:ID with JSON that has at least an id and
+an address. What an endpoint answers is published with the fencing token on
+the channel satisfactory_events:ID, unless --to says otherwise. Every request
+names the instance and the token it was sent under. Linux only.";
+
 pub(super) const ELECT: &str = "\
 Examples:
   leasehold elect --store etcd://e1,e2,e3 --key /ccm/scheduler/leader \\

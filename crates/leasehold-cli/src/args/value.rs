@@ -5,7 +5,7 @@ use std::time::Duration;
 use leasehold::store::Grade;
 
 /// A length of time such as `30s`, `500ms` or `2m`.
-pub(super) fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let refused = || format!("{text:?} is no length of time; give a number and a unit: 500ms, 30s, 2m or 1h");
     let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match &text[number.len()..] {
@@ -27,6 +27,14 @@ pub(super) fn span(text: &str) -> Result<Duration, String> {
         Some(Ok(days @ 0..=36_500)) => Ok(Duration::from_secs(u64::from(days) * 24 * 3600)),
         Some(_) => Err(format!("{text:?} is no number of days; give 30d, or another time such as 12h")),
         None => duration(text),
+    }
+}
+
+/// A part of something, such as `10%`, up to a half.
+pub(super) fn percent(text: &str) -> Result<f64, String> {
+    match text.trim_end_matches('%').parse::<f64>() {
+        Ok(value) if (0.0..=50.0).contains(&value) => Ok(value / 100.0),
+        _ => Err(format!("{text:?} is no such part; give 0% to 50%")),
     }
 }
 

@@ -27,9 +27,12 @@ pub(crate) fn apply(text: &str, name: &str, command: Command) -> Result<Command,
         let values = flatten(&value, arg.get_action());
         let values = values.ok_or_else(|| format!("`{key}` must be {}", wanted(arg.get_action())))?;
         let id = arg.get_id().clone();
+        let takes_both =
+            [EITHER.0, EITHER.1].iter().all(|id| subcommand.get_arguments().any(|arg| arg.get_id() == id));
         subcommand = subcommand.mut_arg(id, |arg| {
             let arg = arg.default_values(values).required(false);
             match option.as_str() {
+                _ if !takes_both => arg,
                 "resources" => arg.default_value_if(EITHER.1, ArgPredicate::IsPresent, None),
                 "from" => arg.default_value_if(EITHER.0, ArgPredicate::IsPresent, None),
                 _ => arg,

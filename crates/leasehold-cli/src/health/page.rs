@@ -8,24 +8,24 @@ use super::{Report, calls};
 use crate::args::VERSION;
 
 /// What the text is, for whoever asked.
-pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 #[derive(Debug, Default)]
-pub(super) struct Page(String);
+pub(crate) struct Page(String);
 
 impl Page {
     /// Begins a family of samples.
-    pub(super) fn family(&mut self, name: &str, kind: &str, help: &str) {
+    pub(crate) fn family(&mut self, name: &str, kind: &str, help: &str) {
         let _ = write!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
     }
 
-    pub(super) fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
+    pub(crate) fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
         let labels: Vec<String> =
             labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
         let _ = writeln!(self.0, "{name}{{{}}} {value}", labels.join(","));
     }
 
-    pub(super) fn text(self) -> String {
+    pub(crate) fn text(self) -> String {
         self.0
     }
 }
@@ -80,7 +80,7 @@ pub(super) fn metrics(report: &dyn Report) -> String {
 }
 
 /// How sure the candidate is of its session, in one word.
-pub(super) fn state_name(state: State) -> &'static str {
+pub(crate) fn state_name(state: State) -> &'static str {
     match state {
         State::Held => "held",
         State::Uncertain => "uncertain",

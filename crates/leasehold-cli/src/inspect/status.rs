@@ -1,13 +1,16 @@
 //! `status`: who is there and who owns what.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use leasehold::Pool;
 use leasehold::plan::{Plan, Resource};
-use leasehold::store::{Grade, Mark, MarkKind, SERVER_POOL, SessionRecord};
+use leasehold::store::{Grade, Mark, MarkKind, SERVER_POOL, SessionRecord, Store};
 use leasehold::view::View;
 use serde::Serialize;
 
+use super::nodes::{History, Nodes};
 use super::{check_pool, count, name_of, open_existing, view};
 use crate::args::StatusArgs;
 use crate::failure::Failure;
@@ -60,6 +63,9 @@ pub(crate) async fn status(args: StatusArgs) -> Result<ExitCode, Failure> {
         }
         None => store.pools().await?.into_iter().filter(|pool| pool.as_str() != SERVER_POOL).collect(),
     };
+    if args.nodes {
+        return nodes(&store, pools, args.json).await;
+    }
     let mut reports = Vec::new();
     for pool in pools {
         reports.push(report(pool.clone(), &view(&store, &pool).await?));
@@ -70,6 +76,24 @@ pub(crate) async fn status(args: StatusArgs) -> Result<ExitCode, Failure> {
         print::json(&report)?;
     } else {
         print::text(&lines(&report))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The members of each pool with what each of them owns.
+async fn nodes(store: &Arc<dyn Store>, pools: Vec<Pool>, json: bool) -> Result<ExitCode, Failure> {
+    let (mut all, mut text) = (BTreeMap::new(), String::new());
+    for pool in pools {
+        let mut history = History::default();
+        history.read(store, &pool).await?;
+        let nodes = Nodes::of(&view(store, &pool).await?, &history, None);
+        text += &format!("pool {pool}\n{}", nodes.lines());
+        all.insert(pool.to_string(), nodes);
+    }
+    if json {
+        print::json(&all)?
+    } else {
+        print::text(&text)?
     }
     Ok(ExitCode::SUCCESS)
 }

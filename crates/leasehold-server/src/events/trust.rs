@@ -15,8 +15,11 @@ pub struct TrustError {
     why: String,
 }
 
-/// The settings of a TLS client.
-pub(crate) fn client(file: Option<&Path>) -> Result<ClientConfig, TrustError> {
+/// The settings of a TLS client that trusts the system's certificates and those of `file`.
+///
+/// # Errors
+/// The file cannot be used.
+pub fn client(file: Option<&Path>) -> Result<ClientConfig, TrustError> {
     let mut roots = RootCertStore::empty();
     // One of the system's that cannot be read is none of ours.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tracing::Level;
 
-use super::{Entry, Event, Reason};
+use super::{Entry, Event, Reason, endpoints};
 use crate::clock::{Clock, Moment};
 use crate::lease::{MemberId, MemberName, Pool, ResourceId, Term, Token};
 use crate::store::Store;
@@ -164,6 +164,10 @@ impl Entry {
     /// The entry as a structured log line with the fields `event`, `instance`, `resource` and so on. In JSON it can be
     /// read back by [`replay`](super::replay).
     pub fn log(&self, pool: &Pool) {
+        let of_endpoints = endpoints::are_in(pool);
+        let endpoint = self.resource.as_ref().filter(|_| of_endpoints).map(ResourceId::as_str);
+        let sentence = of_endpoints.then(|| endpoints::sentence(self)).flatten();
+        let sentence = sentence.as_deref().unwrap_or_else(|| self.event.sentence());
         macro_rules! line {
             ($level:expr) => {
                 tracing::event!(
@@ -174,6 +178,7 @@ impl Entry {
                     instance = self.member.as_str(),
                     name = self.name.as_str(),
                     resource = self.resource.as_ref().map(ResourceId::as_str),
+                    endpoint,
                     token = self.token.map(|token| token.0),
                     ttl_ms = self.ttl_ms,
                     reason = self.reason.map(Reason::as_str),
@@ -185,7 +190,7 @@ impl Entry {
                     trusted_until = self.trusted_until.map(|until| until.0),
                     wall_nanos = self.wall_nanos,
                     boot = self.boot.as_str(),
-                    "{}", self.event.sentence()
+                    "{sentence}"
                 )
             };
         }

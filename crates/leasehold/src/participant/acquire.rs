@@ -10,7 +10,7 @@ use super::session::{Sent, Session};
 use super::work::{Lease, tend};
 use crate::clock::Moment;
 use crate::lease::{MemberId, ResourceId, Term, Token};
-use crate::ledger::Event;
+use crate::ledger::{Event, endpoints};
 use crate::plan::{self, Facts, Placement, Plan, Resource};
 use crate::store::{Acquired, Answer, StoreError, Wanted};
 
@@ -69,7 +69,12 @@ impl Member {
                     [one] => note.resource(&one.resource),
                     several => note.detail(&format!("{} resources", several.len())),
                 };
-                note.error(&crate::discover::with_causes(&error)).write();
+                let said = crate::discover::with_causes(&error);
+                note.error(&said).write();
+                if endpoints::are_in(&self.pool) {
+                    let wanted: Vec<ResourceId> = wanted.into_iter().map(|wanted| wanted.resource).collect();
+                    endpoints::failed(Event::AcquireFailed, session.id(), &wanted, &said);
+                }
                 Err(error)
             }
         }

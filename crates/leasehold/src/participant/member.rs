@@ -13,6 +13,7 @@ use super::settings::Settings;
 use super::work::{Ended, Lease, Manner, Work};
 use super::{Identity, Participant, Status};
 use crate::clock::{Clock, Moment};
+use crate::discover::Source;
 use crate::lease::{MemberId, MemberName, Nonce, Pool, ResourceId, Term, Token};
 use crate::ledger::{Reason, Recorder};
 use crate::listen::Listener;
@@ -38,6 +39,7 @@ pub(super) struct Member {
     pub(super) recorder: Recorder,
     pub(super) work: Work,
     pub(super) manner: Manner,
+    pub(super) source: Option<Arc<dyn Source>>,
     pub(super) listing: Option<watch::Receiver<Arc<Listing>>>,
     /// Set once the source has said its last word.
     pub(super) listing_is_final: bool,
@@ -101,7 +103,7 @@ impl Member {
             generate,
             aborts,
             ready,
-            source: _,
+            source,
         } = participant;
         let name = name.unwrap_or_else(MemberName::of_host);
         let (recorder, ledger) =
@@ -116,6 +118,7 @@ impl Member {
             clock,
             recorder,
             work,
+            source,
             listing,
             listing_is_final: false,
             ready_is_final: false,

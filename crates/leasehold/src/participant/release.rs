@@ -115,14 +115,19 @@ impl Member {
                 DropReason::Paused => Reason::SessionPaused,
                 // Our own source knows better than a store that has lost our listing.
                 DropReason::Unlisted if self.lists(&step.resource) => continue,
-                DropReason::Unlisted => Reason::SessionDeleted,
+                DropReason::Unlisted => self.why_unlisted(&step.resource),
             };
             self.begin_release(&step.resource, reason, None);
         }
         for step in moves.values().filter(|step| step.now) {
             if step.reason != MoveReason::Rebalance || self.may_rebalance(step, now) {
                 let offer = Offer { to: step.to.clone(), load: step.load };
-                let reason = if self.leaving { Reason::Shutdown } else { Reason::Rebalance };
+                let reason = match self.lists(&step.resource) {
+                    _ if self.leaving => Reason::Shutdown,
+                    // Others may find out later than we that it is no longer there.
+                    false if self.listing.is_some() => self.why_unlisted(&step.resource),
+                    _ => Reason::Rebalance,
+                };
                 self.begin_release(&step.resource, reason, Some(offer));
             }
         }
@@ -144,6 +149,12 @@ impl Member {
     /// Whether our own source lists the resource.
     fn lists(&self, resource: &ResourceId) -> bool {
         self.listing.as_ref().is_some_and(|listing| listing.borrow().contains(resource))
+    }
+
+    /// Why our own source does not list it.
+    fn why_unlisted(&self, resource: &ResourceId) -> Reason {
+        let rests = self.source.as_ref().is_some_and(|source| source.rests(resource));
+        if rests { Reason::SessionPaused } else { Reason::SessionDeleted }
     }
 
     /// Moves for balance wait until the view is stable and the lease was held for a while, and longer if the

@@ -23,7 +23,7 @@ use super::{call, no_answer};
 use crate::clock::{Clock, Moment};
 use crate::discover::with_causes;
 use crate::lease::{Nonce, Term};
-use crate::ledger::{Event, Reason, Recorder};
+use crate::ledger::{Event, Reason, Recorder, endpoints};
 use crate::mistakes::{Mistake, made};
 use crate::store::{Answer, Reasserted, Store, StoreError};
 
@@ -207,6 +207,9 @@ impl Heartbeat {
         if confirmed {
             let until = self.session.trusted_until();
             self.recorder.note(self.session.id(), Event::Renewed).ttl(self.settings.ttl).until(until).write();
+            if endpoints::are_in(&self.session.as_opened().pool) {
+                endpoints::renewed(self.session.id(), &self.session.held());
+            }
         }
         if !revoked.is_empty() {
             let _ = self.notices.send(Notice::Revoked(revoked));
@@ -215,13 +218,13 @@ impl Heartbeat {
     }
 
     fn unconfirmed(&self, error: &StoreError) {
-        self.session.doubt();
+        let (first, error) = (self.session.doubt(), with_causes(error));
         let until = self.session.trusted_until();
-        self.recorder
-            .note(self.session.id(), Event::RenewFailed)
-            .error(&with_causes(error))
-            .until(until)
-            .write();
+        self.recorder.note(self.session.id(), Event::RenewFailed).error(&error).until(until).write();
+        // Those that follow say nothing new of any endpoint.
+        if first && endpoints::are_in(&self.session.as_opened().pool) {
+            endpoints::failed(Event::RenewFailed, self.session.id(), &self.session.held(), &error);
+        }
     }
 }
 

@@ -302,8 +302,13 @@ impl Session {
         self.tell_trust(&known);
     }
 
-    /// A heartbeat went unconfirmed.
-    pub(crate) fn doubt(&self) {
+    /// What is held, as far as is known.
+    pub(crate) fn held(&self) -> Vec<ResourceId> {
+        self.known().terms.keys().cloned().collect()
+    }
+
+    /// A heartbeat went unconfirmed. Answers whether the one before was confirmed.
+    pub(crate) fn doubt(&self) -> bool {
         let now = self.clock.now();
         self.standing.send_if_modified(|standing| {
             let sure = *standing == Standing::Sure;
@@ -311,7 +316,7 @@ impl Session {
                 *standing = Standing::Uncertain(now);
             }
             sure
-        });
+        })
     }
 
     /// The session is over, for good.

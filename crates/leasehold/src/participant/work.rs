@@ -143,6 +143,15 @@ impl Lease {
         }
     }
 
+    /// Since when heartbeats have gone unconfirmed, if the last one has.
+    #[must_use]
+    pub fn uncertain_since(&self) -> Option<Moment> {
+        match *self.inner.session.standing().borrow() {
+            Standing::Uncertain(since) => Some(since),
+            Standing::Sure | Standing::Over(_) => None,
+        }
+    }
+
     /// Whether the work was told to stop.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
@@ -201,6 +210,14 @@ impl Lease {
     /// The term is dead: nothing may be done under it any more. Answers whether it was not dead before.
     pub(crate) fn disown(&self) -> bool {
         !self.inner.dead.swap(true, Ordering::SeqCst)
+    }
+
+    /// Why the work was told to stop, if it was.
+    fn told(&self) -> Option<Reason> {
+        match *self.inner.session.standing().borrow() {
+            Standing::Over(reason) => Some(self.inner.stop.borrow().unwrap_or(reason)),
+            _ => *self.inner.stop.borrow(),
+        }
     }
 
     /// Tells the work to stop; the first reason stays.
@@ -272,7 +289,8 @@ pub(crate) async fn tend(
     let mut task = tokio::spawn(async move { work(held).await });
     let (told, outcome) = tokio::select! {
         biased;
-        outcome = &mut task => (None, outcome),
+        // It may have noticed first that it is to stop.
+        outcome = &mut task => (lease.told(), outcome),
         reason = lease.lost() => {
             let deadline = lease.inner.clock.now().after(manner.grace).min(lease.trusted_until());
             (Some(reason), bring_to_an_end(&lease, task, deadline, manner.aborts).await)

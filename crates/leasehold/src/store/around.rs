@@ -16,9 +16,9 @@ use async_trait::async_trait;
 
 use super::{
     Acquired, Answer, Capabilities, Changed, Checkup, Claimed, Cursor, Declared, EndSilent, Freed, Guard,
-    Hints, LeaseRecord, LeaseStore, Listing, ListingId, Mark, MarkKind, Marked, OpenSession, Profile, Pulse,
-    Reasserted, Registry, Release, Released, Revoked, SessionRecord, Store, StoreError, Thawed, Version,
-    Wanted,
+    Hints, LeaseRecord, LeaseStore, Listing, ListingId, Mark, MarkKind, Marked, OpenSession, Others, Profile,
+    Pulse, Reasserted, Registry, Release, Released, Revoked, SessionRecord, Store, StoreError, Thawed,
+    Version, Wanted,
 };
 use crate::lease::{BeatNumber, MemberId, Nonce, Pool, ResourceId, Term};
 use crate::ledger::Entry;
@@ -167,6 +167,7 @@ around! {
     fn thaw(nonce: Nonce) -> Thawed;
     fn collect(session: &MemberId) -> ();
     fn sessions(pool: &Pool, since: Cursor) -> Changed<SessionRecord>;
+    fn sessions_if_quiet(pool: &Pool, since: Cursor, others: Others) -> Option<Changed<SessionRecord>>;
     fn leases(pool: &Pool, since: Cursor) -> Changed<LeaseRecord>;
     fn pools() -> Vec<Pool>;
 }

@@ -252,6 +252,17 @@ impl Cursor {
     pub const START: Self = Self(0);
 }
 
+/// How far all but sessions were read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Others {
+    /// Leases.
+    pub leases: Cursor,
+    /// Operators' marks.
+    pub marks: Cursor,
+    /// Declared resources.
+    pub declared: Cursor,
+}
+
 /// The era as a reader sees it, in the same instant as what was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Era {

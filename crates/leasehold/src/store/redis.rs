@@ -28,6 +28,7 @@ mod connect;
 mod failure;
 mod foreign;
 mod hints;
+mod line;
 mod mirror;
 mod pages;
 mod parts;
@@ -45,11 +46,12 @@ use tokio::sync::watch;
 use self::address::Address;
 use self::args::{Args, millis, of_profile, of_session, of_term};
 use self::call::{Kind, Shared};
+pub use self::line::{Emitted, Outlet, RedisLine};
 use self::reply::{Fields, Reply};
 use super::{
     Acquired, Answer, Begin, Capabilities, Changed, Checkup, Claimed, Cursor, EndSilent, Freed, Grade, Guard,
-    Hints, LeaseRecord, LeaseStore, Migrated, OpenSession, Profile, Pulse, Reasserted, Release, Released,
-    Revoked, ServerUrl, SessionRecord, StoreError, Thawed, Wanted, claim,
+    Hints, LeaseRecord, LeaseStore, Migrated, OpenSession, Others, Profile, Pulse, Reasserted, Release,
+    Released, Revoked, ServerUrl, SessionRecord, StoreError, Thawed, Wanted, claim,
 };
 use crate::clock;
 use crate::lease::{BeatNumber, MemberId, Nonce, Pool, ResourceId, TOKEN_MAX, Term};
@@ -340,6 +342,18 @@ impl LeaseStore for RedisStore {
 
     async fn sessions(&self, pool: &Pool, since: Cursor) -> Result<Changed<SessionRecord>, StoreError> {
         pages::sessions(&self.shared, pool, since).await
+    }
+
+    async fn sessions_if_quiet(
+        &self,
+        pool: &Pool,
+        since: Cursor,
+        others: Others,
+    ) -> Result<Option<Changed<SessionRecord>>, StoreError> {
+        if *pool == self.shared.address.mirrored {
+            self.look_at_foreigners().await?;
+        }
+        pages::sessions_if_quiet(&self.shared, pool, since, others).await
     }
 
     async fn leases(&self, pool: &Pool, since: Cursor) -> Result<Changed<LeaseRecord>, StoreError> {

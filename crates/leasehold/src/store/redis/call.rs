@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, Value};
+use redis::{Cmd, ErrorKind, Pipeline, RedisError, ServerErrorKind, Value};
 
 use super::address::Address;
 use super::args::Args;
@@ -99,6 +99,19 @@ impl Shared {
         self.send(|mut line| {
             let command = command.clone();
             async move { command.query_async::<Value>(&mut line.connection).await }
+        })
+        .await
+    }
+
+    /// Sends many commands together. Each has an answer or an error of its own.
+    pub(super) async fn query_each(
+        &self,
+        mut commands: Pipeline,
+    ) -> Result<Vec<Result<Value, RedisError>>, StoreError> {
+        commands.ignore_errors();
+        self.send(|mut line| {
+            let commands = commands.clone();
+            async move { commands.query_async(&mut line.connection).await }
         })
         .await
     }

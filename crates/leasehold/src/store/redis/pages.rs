@@ -11,7 +11,7 @@ use super::call::{self, Kind, Shared};
 use super::reply::Fields;
 use super::{MANY_MAX, scripts};
 use crate::lease::Pool;
-use crate::store::{Changed, Cursor, LeaseRecord, Offer, SessionRecord, StoreError};
+use crate::store::{Changed, Cursor, LeaseRecord, Offer, Others, SessionRecord, StoreError};
 
 /// How many records a page has.
 const PAGE: usize = 500;
@@ -55,11 +55,7 @@ async fn whole<K: Ord, T>(
     let mut items = BTreeMap::new();
     let (mut first, mut after) = (None, since.0);
     loop {
-        let mut args = Args::of([kind.name, pool.as_str()]).number(after).number(PAGE as u64);
-        for field in kind.fields {
-            args = args.text(*field);
-        }
-        let mut page = shared.run(Kind::Read, &scripts::CHANGED, args).await?;
+        let mut page = shared.run(Kind::Read, &scripts::CHANGED, page_args(kind, pool, after)).await?;
         let (era, seq) = *first.get_or_insert((page.era, page.seq));
         if (page.era.nonce, page.era.frozen) != (era.nonce, era.frozen) {
             return Ok(None);
@@ -75,6 +71,11 @@ async fn whole<K: Ord, T>(
     }
 }
 
+fn page_args(kind: &Kinds, pool: &Pool, after: u64) -> Args {
+    let args = Args::of([kind.name, pool.as_str()]).number(after).number(PAGE as u64);
+    kind.fields.iter().fold(args, |args, field| args.text(*field))
+}
+
 const SESSIONS: Kinds = Kinds { name: "sessions", fields: &["pool", "ttl", "beat", "ended", "profile"] };
 const LEASES: Kinds = Kinds {
     name: "leases",
@@ -86,14 +87,35 @@ pub(super) async fn sessions(
     pool: &Pool,
     since: Cursor,
 ) -> Result<Changed<SessionRecord>, StoreError> {
-    changed(shared, &SESSIONS, pool, since, |row| {
-        row.text()?;
-        let ttl = Duration::from_millis(row.number()?);
-        let (beat, ended, profile) = (row.beat()?, row.flag()?, row.json()?);
-        let id = row.member()?;
-        Ok((id.clone(), SessionRecord { id, ttl, beat, ended, profile }))
-    })
-    .await
+    changed(shared, &SESSIONS, pool, since, |row| session(row).map(|session| (session.id.clone(), session)))
+        .await
+}
+
+fn session(row: &mut Fields) -> Result<SessionRecord, StoreError> {
+    row.text()?;
+    let ttl = Duration::from_millis(row.number()?);
+    let (beat, ended, profile) = (row.beat()?, row.flag()?, row.json()?);
+    Ok(SessionRecord { id: row.member()?, ttl, beat, ended, profile })
+}
+
+/// What changed among sessions, if that is no more than a page and nothing else changed.
+pub(super) async fn sessions_if_quiet(
+    shared: &Shared,
+    pool: &Pool,
+    since: Cursor,
+    others: Others,
+) -> Result<Option<Changed<SessionRecord>>, StoreError> {
+    let mut args = page_args(&SESSIONS, pool, since.0);
+    for cursor in [others.leases, others.marks, others.declared] {
+        args = args.number(cursor.0);
+    }
+    let mut page = shared.run(Kind::Read, &scripts::QUIET, args).await?;
+    if page.word != "done" {
+        return Ok(None);
+    }
+    page.rest.number()?;
+    let items = page.rest.list(session)?;
+    Ok(Some(Changed { era: page.era, items, cursor: Cursor(page.seq) }))
 }
 
 pub(super) async fn leases(

@@ -34,7 +34,7 @@ macro_rules! scripts {
 
         /// All of them, to be sent when a connection begins.
         pub(super) fn all() -> Vec<&'static Script> {
-            vec![&*PROBE, &*MIGRATE, $(&*$name),*]
+            vec![&*PROBE, &*MIGRATE, &*QUIET, $(&*$name),*]
         }
     };
 }
@@ -48,6 +48,7 @@ scripts! {
     COLLECT = "collect.lua";
     COLLECT_LISTINGS = "collect_listings.lua";
     DESCRIBE = "describe.lua";
+    EMIT = "emit.lua";
     END_SILENT = "end_silent.lua";
     FREE = "free.lua";
     HOLDER = "holder.lua";
@@ -64,6 +65,18 @@ scripts! {
     REVOKE = "revoke.lua";
     THAW = "thaw.lua";
 }
+
+/// Two in one: what changed among sessions, if nothing else did.
+pub(super) static QUIET: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(concat!(
+        include_str!("lua/era.lua"),
+        include_str!("lua/notice.lua"),
+        include_str!("lua/session.lua"),
+        include_str!("lua/lease.lua"),
+        include_str!("lua/quiet.lua"),
+        include_str!("lua/changed.lua"),
+    ))
+});
 
 /// Stands apart: it must find the era as it is, and not freeze a store that has none.
 pub(super) static MIGRATE: LazyLock<Script> =

@@ -1,0 +1,140 @@
+//! A connection of its own to a store's server, for what is no lease: what others keep there, and what they are told.
+//!
+//! It shares no queue with the store's heartbeats, and reads from the same primary.
+
+use std::fmt;
+use std::sync::Arc;
+
+use redis::aio::PubSub;
+use redis::{Cmd, Pipeline, RedisError, Value};
+
+use super::address::Address;
+use super::args::of_term;
+use super::call::{self, Kind, Shared};
+use super::{connect, failure, scripts};
+use crate::lease::{MemberId, Pool, Term};
+use crate::store::{StoreError, StoreUrl};
+
+/// Where something is told to whoever listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Outlet {
+    /// Whoever subscribes to the channel at this moment hears it.
+    Channel(String),
+    /// The stream keeps about so many of the newest.
+    Stream {
+        /// The key of the stream.
+        key: String,
+        /// How many entries it keeps.
+        keep: u64,
+    },
+}
+
+/// What became of something that was to be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Emitted {
+    /// It was told.
+    Told,
+    /// The term under which it was found out no longer stands, so nobody was told.
+    Stale,
+}
+
+/// A line to the server of a store.
+#[derive(Clone)]
+pub struct RedisLine {
+    shared: Arc<Shared>,
+}
+
+impl fmt::Debug for RedisLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RedisLine({})", self.place())
+    }
+}
+
+impl RedisLine {
+    /// Connects with the server of the store at `url`.
+    ///
+    /// # Errors
+    /// The store is on no Redis server, or the server cannot be reached or used.
+    pub async fn open(url: &StoreUrl) -> Result<Self, StoreError> {
+        let StoreUrl::Redis(url) = url else {
+            return Err(StoreError::misconfigured(format!(
+                "{url} is no Redis; this needs a store such as redis://localhost"
+            )));
+        };
+        let shared = Shared::new(Address::new(url)?);
+        shared.open().await?;
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Tells something that `holder` found out under `term`, if the term still stands: the server compares in the same step.
+    ///
+    /// # Errors
+    /// The server did not answer, so it may or may not have been told, or refuses.
+    pub async fn emit(
+        &self,
+        pool: &Pool,
+        holder: &MemberId,
+        term: &Term,
+        outlet: &Outlet,
+        what: &str,
+    ) -> Result<Emitted, StoreError> {
+        let (kind, name, keep) = match outlet {
+            Outlet::Channel(name) => ("channel", name, 0),
+            Outlet::Stream { key, keep } => ("stream", key, *keep),
+        };
+        let args = of_term(pool, term).text(holder.as_str()).text(kind).text(name).number(keep).text(what);
+        let reply = self.shared.run(Kind::Read, &scripts::EMIT, args).await?;
+        match reply.word.as_str() {
+            "done" => Ok(Emitted::Told),
+            "stale" => Ok(Emitted::Stale),
+            _ => Err(reply.strange()),
+        }
+    }
+
+    /// How people are told which server it is.
+    pub(crate) fn place(&self) -> &str {
+        &self.shared.address.place
+    }
+
+    /// A key of the store's own.
+    pub(crate) fn key(&self, name: &str) -> String {
+        self.shared.address.key(name)
+    }
+
+    /// Where the server tells what happens to the keys that fit a pattern.
+    pub(crate) fn events_of(&self, pattern: &str) -> String {
+        format!("__keyspace@{}__:{pattern}", self.shared.address.database)
+    }
+
+    pub(crate) async fn query(&self, command: Cmd) -> Result<Value, StoreError> {
+        self.shared.query(command).await
+    }
+
+    /// Sends many commands together; each has an answer or an error of its own.
+    pub(crate) async fn each(
+        &self,
+        commands: Pipeline,
+    ) -> Result<Vec<Result<Value, RedisError>>, StoreError> {
+        self.shared.query_each(commands).await
+    }
+
+    /// An error of the server in answer to one of several commands.
+    pub(crate) fn told(&self, error: RedisError) -> StoreError {
+        failure::told(self.place(), error)
+    }
+
+    /// Listens to everything that is published where these patterns fit.
+    pub(crate) async fn listen(&self, patterns: &[String]) -> Result<PubSub, StoreError> {
+        let address = &self.shared.address;
+        call::bounded(&address.place, async {
+            let host = connect::primary(address).await?;
+            let told = |error| failure::told(&address.place, error);
+            let mut subscription = address.client(&host)?.get_async_pubsub().await.map_err(told)?;
+            subscription.psubscribe(patterns).await.map_err(told)?;
+            Ok(subscription)
+        })
+        .await
+    }
+}
