@@ -1,0 +1,1 @@
+//! The same rule inside the things that people write to.
