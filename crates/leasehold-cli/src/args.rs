@@ -1,5 +1,6 @@
 //! The command line. Options can also come from the environment or from `--config FILE`.
 
+mod fence;
 mod help;
 mod keys;
 mod serve;
@@ -17,6 +18,7 @@ use leasehold::{MemberName, Pool, ResourceId};
 #[cfg(target_os = "linux")]
 use leasehold_manager::Restart;
 
+pub(crate) use self::fence::{AuthorityArgs, FenceArgs, FenceCommand, FenceHttpArgs, FenceMqttArgs};
 pub(crate) use self::keys::{KeysArgs, KeysCommand};
 pub(crate) use self::serve::{ClientAuth, ServeArgs};
 use self::value::{duration, grade, label};
@@ -46,6 +48,9 @@ pub(crate) enum Command {
     /// Give out leases over HTTP, to any language
     #[command(after_help = help::SERVE)]
     Serve(Box<ServeArgs>),
+    /// Refuse what a stale holder still sends, in front of what it writes to
+    #[command(after_help = help::FENCE)]
+    Fence(FenceArgs),
     /// Make, list, rotate and revoke the API keys of the control plane
     #[command(after_help = help::KEYS)]
     Keys(KeysArgs),

@@ -1,4 +1,4 @@
-//! What a candidate tells of itself over HTTP: to probes, load balancers, Prometheus and operators.
+//! What a candidate or a fence tells of itself over HTTP: to probes, load balancers, Prometheus and operators.
 //!
 //! Invariants: whoever is not on this machine needs the key for everything but a yes or a no. What is said of leading holds at
 //! the moment it is said. Nothing that a client does takes more than its limits allow (`health/serve.rs`).
@@ -6,7 +6,7 @@
 mod answer;
 mod calls;
 mod key;
-mod page;
+pub(crate) mod page;
 mod routes;
 mod serve;
 #[cfg(test)]
@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use axum::Router;
 use clap::Args;
 use leasehold::Token;
 use leasehold::election::{Key, Seat};
@@ -32,7 +33,7 @@ use crate::failure::{Failure, code};
 /// Where health is told, and to whom.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct HealthArgs {
-    /// Tell health, metrics and who leads over HTTP, at this address: 127.0.0.1:8081
+    /// Tell health, metrics and, of a candidate, who leads over HTTP, at this address: 127.0.0.1:8081
     #[arg(long, env = "LEASEHOLD_HEALTH", value_parser = address, value_name = "ADDR")]
     pub(crate) health: Option<SocketAddr>,
     /// A file with the key that clients of --health must send; needed where other machines can reach it
@@ -104,7 +105,12 @@ impl Health {
 
     /// Answers until what it returns is dropped.
     pub(crate) fn serve(self, report: Arc<dyn Report>) -> Serving {
-        serve::serve(self.listener, routes::all(report, self.key))
+        self.serve_routes(routes::all(report))
+    }
+
+    /// Answers by these routes, behind the same gate, until what it returns is dropped.
+    pub(crate) fn serve_routes(self, routes: Router) -> Serving {
+        serve::serve(self.listener, routes::gated(routes, self.key))
     }
 }
 

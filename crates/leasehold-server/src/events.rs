@@ -12,7 +12,7 @@ pub mod relay;
 pub mod settings;
 pub mod sink;
 pub(crate) mod stream;
-mod trust;
+pub(crate) mod trust;
 pub mod webhook;
 
 use std::collections::BTreeMap;

@@ -131,7 +131,7 @@ pub enum Judgement {
 /// How a fence judges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Rules {
-    /// How long what the authority said counts, from before it was asked; half the lease's TTL if that is less. `None`: there
+    /// How long what the authority said counts, from before it was asked; a fifth of the lease's TTL if that is less. `None`: there
     /// is no authority, and whoever comes first with a higher token is believed.
     pub lifetime: Option<Duration>,
     /// For a migration: what carries no token, or none that can be read, passes. It is counted all the same.
@@ -167,6 +167,8 @@ struct Marks {
     of: HashMap<ResourceId, Mark>,
     /// When the authority last began to say everything that it knows.
     said_at: Option<Moment>,
+    /// The shortest TTL of all.
+    ttl_min: Option<Duration>,
 }
 
 impl Fence {
@@ -243,6 +245,7 @@ impl Fence {
             if !marks.of.contains_key(&newest.resource) && marks.of.len() >= MARKS_MAX {
                 continue;
             }
+            marks.ttl_min = marks.ttl_min.into_iter().chain(newest.ttl).min();
             let mark = marks.of.entry(newest.resource.clone()).or_default();
             if let Some(floor) = mark.learn(newest) {
                 forgotten.push((newest.resource.clone(), floor));
@@ -250,6 +253,12 @@ impl Fence {
         }
         marks.said_at = marks.said_at.max(Some(asked));
         forgotten
+    }
+
+    /// For how long everything that was said counts.
+    pub(crate) fn lifetime(&self) -> Option<Duration> {
+        let shortest = self.marks().ttl_min.map(|ttl| ttl / mark::PART);
+        self.rules.lifetime.map(|lifetime| shortest.map_or(lifetime, |shortest| lifetime.min(shortest)))
     }
 
     /// The newest token known of a resource.

@@ -8,24 +8,29 @@ use super::{Report, calls};
 use crate::args::VERSION;
 
 /// What the text is, for whoever asked.
-pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 #[derive(Debug, Default)]
-pub(super) struct Page(String);
+pub(crate) struct Page(String);
 
 impl Page {
     /// Begins a family of samples.
-    pub(super) fn family(&mut self, name: &str, kind: &str, help: &str) {
+    pub(crate) fn family(&mut self, name: &str, kind: &str, help: &str) {
         let _ = write!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
     }
 
-    pub(super) fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
+    pub(crate) fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
         let labels: Vec<String> =
             labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
         let _ = writeln!(self.0, "{name}{{{}}} {value}", labels.join(","));
     }
 
-    pub(super) fn text(self) -> String {
+    /// The calls of the store.
+    pub(crate) fn calls(&mut self) {
+        calls::write(self);
+    }
+
+    pub(crate) fn text(self) -> String {
         self.0
     }
 }
@@ -75,7 +80,7 @@ pub(super) fn metrics(report: &dyn Report) -> String {
         let labels = [key, ("state", state_name(state))];
         page.sample("leasehold_session_state", &labels, u8::from(state == status.state));
     }
-    calls::write(&mut page);
+    page.calls();
     page.text()
 }
 

@@ -26,7 +26,8 @@ const BODY_MAX: u64 = 1024;
 
 type Asked = State<Arc<dyn Report>>;
 
-pub(super) fn all(report: Arc<dyn Report>, key: Option<ApiKey>) -> Router {
+/// What a candidate answers.
+pub(super) fn all(report: Arc<dyn Report>) -> Router {
     Router::new()
         .route("/health", get(async |State(report): Asked| Json(Standing::of(&*report).health())))
         .route("/ready", get(ready))
@@ -42,10 +43,12 @@ pub(super) fn all(report: Arc<dyn Report>, key: Option<ApiKey>) -> Router {
         .route("/admin/stats", get(async |State(report): Asked| Json(Standing::of(&*report).stats())))
         .route("/admin/resign-leadership", post(resign))
         .route("/admin/trigger-reconcile", post(reconcile))
-        .fallback(unknown)
-        .method_not_allowed_fallback(wrong_method)
-        .layer(from_fn_with_state(key, gate))
         .with_state(report)
+}
+
+/// Routes behind the gate.
+pub(super) fn gated(routes: Router, key: Option<ApiKey>) -> Router {
+    routes.fallback(unknown).method_not_allowed_fallback(wrong_method).layer(from_fn_with_state(key, gate))
 }
 
 /// Yes, or not now.

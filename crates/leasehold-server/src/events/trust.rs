@@ -16,7 +16,7 @@ pub struct TrustError {
 }
 
 /// The settings of a TLS client.
-pub(super) fn client(file: Option<&Path>) -> Result<ClientConfig, TrustError> {
+pub(crate) fn client(file: Option<&Path>) -> Result<ClientConfig, TrustError> {
     let mut roots = RootCertStore::empty();
     // One of the system's that cannot be read is none of ours.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);

@@ -91,6 +91,11 @@ impl Gate {
         self.fence.judge(resource, offered, self.clock.now())
     }
 
+    /// The last word, when [`refresh`](Self::refresh) was called since the write came.
+    pub fn settle(&self, resource: &ResourceId, offered: Offered) -> Admission {
+        self.fence.settle(resource, offered, self.clock.now())
+    }
+
     /// The verdict, for which the authority is asked where it has to be. It takes as long as one question.
     pub async fn admit(&self, resource: &ResourceId, offered: Offered) -> Admission {
         match self.check(resource, offered) {
@@ -98,7 +103,7 @@ impl Gate {
             Judgement::Ask => {
                 // Whether it answers or not: what is known then decides.
                 let _ = self.refresh().await;
-                self.fence.settle(resource, offered, self.clock.now())
+                self.settle(resource, offered)
             }
         }
     }
@@ -109,7 +114,8 @@ impl Gate {
         let mut changes = self.authority.changes();
         loop {
             let _ = self.refresh().await;
-            let due = self.clock.now().after(self.lifetime / 3);
+            let lifetime = self.fence.lifetime().unwrap_or(self.lifetime).max(LIFETIME_MIN);
+            let due = self.clock.now().after(lifetime / 3);
             let next = std::future::poll_fn(|context| changes.as_mut().poll_next(context));
             tokio::select! {
                 hint = next => if hint.is_none() {

@@ -6,6 +6,10 @@ use super::{Admission, Judgement, Newest, Refusal, Rules};
 use crate::clock::Moment;
 use crate::lease::Token;
 
+/// What is known counts for this part of the TTL. Of leases over REST the store knows a longer one than their holders: up to four
+/// times as long.
+pub(super) const PART: u32 = 5;
+
 /// The two tokens of one resource, and how long the second counts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Mark {
@@ -47,7 +51,7 @@ impl Mark {
             self.seen = token;
             return Judgement::Now(Admission::Admitted);
         };
-        let lifetime = self.ttl.map_or(lifetime, |ttl| lifetime.min(ttl / 2));
+        let lifetime = self.ttl.map_or(lifetime, |ttl| lifetime.min(ttl / PART));
         let counts = said_at.is_some_and(|said_at| now < said_at.after(lifetime));
         match (token == newest, counts) {
             (true, true) => {

@@ -2,14 +2,15 @@
 
 use super::*;
 
-const LIFETIME: Duration = Duration::from_secs(10);
+const LIFETIME: Duration = Duration::from_secs(5);
+const TTL: Duration = Duration::from_secs(30);
 
 fn resource(id: &str) -> ResourceId {
     ResourceId::new(id).unwrap()
 }
 
 fn newest(id: &str, token: u64) -> Newest {
-    Newest { resource: resource(id), token: Token(token), ttl: Some(Duration::from_secs(30)) }
+    Newest { resource: resource(id), token: Token(token), ttl: Some(TTL) }
 }
 
 fn at(seconds: u64) -> Moment {
@@ -47,7 +48,7 @@ fn a_lower_token_is_refused_whatever_else_is_known() {
 #[test]
 fn an_equal_token_passes_while_what_is_known_counts() {
     let fence = fence();
-    assert_eq!(judged(&fence, 5, at(109)), ADMITTED);
+    assert_eq!(judged(&fence, 5, at(104)), ADMITTED);
     assert_eq!(fence.counts().passed, 1);
 }
 
@@ -80,11 +81,11 @@ fn a_higher_token_that_is_not_confirmed_is_refused() {
 fn without_an_answer_what_is_known_counts_until_its_lifetime_ends() {
     let fence = fence();
     let settle = |token, now| fence.settle(&resource("one"), Offered::Token(Token(token)), now);
-    assert!(settle(5, at(109)).is_admitted());
-    assert_eq!(judged(&fence, 5, at(110)), Judgement::Ask);
-    assert_eq!(settle(5, at(110)), Admission::Refused(Refusal::Unconfirmed));
-    assert_eq!(settle(6, at(110)), Admission::Refused(Refusal::Unconfirmed));
-    assert_eq!(settle(4, at(110)), Admission::Refused(Refusal::Stale { newest: Token(5) }));
+    assert!(settle(5, at(104)).is_admitted());
+    assert_eq!(judged(&fence, 5, at(105)), Judgement::Ask);
+    assert_eq!(settle(5, at(105)), Admission::Refused(Refusal::Unconfirmed));
+    assert_eq!(settle(6, at(105)), Admission::Refused(Refusal::Unconfirmed));
+    assert_eq!(settle(4, at(105)), Admission::Refused(Refusal::Stale { newest: Token(5) }));
     assert_eq!(fence.counts().unconfirmed, 2);
     assert!(fence.learn(&[], at(111)).is_empty());
     assert!(settle(5, at(112)).is_admitted(), "it goes on when the authority is back");
@@ -95,8 +96,9 @@ fn without_an_answer_what_is_known_counts_until_its_lifetime_ends() {
 fn what_is_known_never_counts_for_as_long_as_the_ttl() {
     let fence = Fence::new(Rules { lifetime: Some(Duration::from_secs(3600)), allow_unversioned: false });
     assert!(fence.learn(&[newest("one", 5)], at(100)).is_empty());
-    assert_eq!(judged(&fence, 5, at(114)), ADMITTED);
-    assert_eq!(judged(&fence, 5, at(115)), Judgement::Ask, "half of 30 seconds");
+    assert_eq!(judged(&fence, 5, at(105)), ADMITTED);
+    assert_eq!(judged(&fence, 5, at(106)), Judgement::Ask, "a fifth of 30 seconds");
+    assert_eq!(fence.lifetime(), Some(Duration::from_secs(6)));
 }
 
 // proves C09: missing or malformed tokens are refused, unless a migration allows them
