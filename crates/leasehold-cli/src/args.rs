@@ -18,7 +18,9 @@ use leasehold::{MemberName, Pool, ResourceId};
 #[cfg(target_os = "linux")]
 use leasehold_manager::Restart;
 
-pub(crate) use self::fence::{AuthorityArgs, FenceArgs, FenceCommand, FenceHttpArgs, FenceMqttArgs};
+pub(crate) use self::fence::{
+    AuthorityArgs, FenceArgs, FenceCommand, FenceHttpArgs, FenceMqttArgs, GuardKind,
+};
 pub(crate) use self::keys::{KeysArgs, KeysCommand};
 pub(crate) use self::serve::{ClientAuth, ServeArgs};
 use self::value::{duration, grade, label};

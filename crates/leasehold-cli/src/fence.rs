@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::clock::{Clock, SystemClock};
-use leasehold::fence::{Gate, PoolAuthority, Rules};
+use leasehold::fence::{Gate, PoolAuthority, Rules, guard};
 use leasehold::store::{Store, StoreErrorKind, StoreUrl, open};
 use leasehold_server::events::settings::{Kind, SinkSettings};
 use leasehold_server::fence::http::{HttpFence, HttpLimits, HttpSettings};
@@ -16,11 +16,11 @@ use leasehold_server::fence::{Route, Tally};
 use leasehold_server::{StartError, TlsSettings};
 
 use self::report::Told;
-use crate::args::{AuthorityArgs, FenceArgs, FenceCommand, FenceHttpArgs, FenceMqttArgs};
+use crate::args::{AuthorityArgs, FenceArgs, FenceCommand, FenceHttpArgs, FenceMqttArgs, GuardKind};
 use crate::failure::{Failure, chain, code};
 use crate::health::{Health, Serving};
-use crate::log;
 use crate::signals::Signals;
+use crate::{log, print};
 
 /// How long is waited before a store that did not answer is tried again.
 const WAIT: Duration = Duration::from_secs(1);
@@ -31,6 +31,13 @@ pub(crate) async fn fence(args: FenceArgs) -> Result<ExitCode, Failure> {
     match args.what {
         FenceCommand::Mqtt(args) => mqtt(*args).await,
         FenceCommand::Http(args) => http(*args).await,
+        FenceCommand::Guard { what } => {
+            let script = match what {
+                GuardKind::Postgres => guard::POSTGRES,
+                GuardKind::Redis => guard::REDIS,
+            };
+            print::as_it_is(script).map(|()| ExitCode::SUCCESS)
+        }
     }
 }
 

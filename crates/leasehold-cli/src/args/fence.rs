@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use leasehold::Pool;
 use leasehold::store::StoreUrl;
 
@@ -26,6 +26,20 @@ pub(crate) enum FenceCommand {
     /// Stand in front of an HTTP service and let through what the current holder sends
     #[command(after_help = help::FENCE_HTTP)]
     Http(Box<FenceHttpArgs>),
+    /// Print what has a server refuse stale writers itself
+    #[command(after_help = help::FENCE_GUARD)]
+    Guard {
+        /// For which server
+        what: GuardKind,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum GuardKind {
+    /// A function and a trigger, in SQL
+    Postgres,
+    /// A script, in Lua
+    Redis,
 }
 
 /// Who says which term is the newest, and how long that counts.

@@ -172,6 +172,13 @@ A request whose token is lower than the newest is answered 412, one without
 428, and 503 while nobody can say. GET, HEAD and OPTIONS need none unless
 --guard-reads is given.";
 
+pub(super) const FENCE_GUARD: &str = "\
+Examples:
+  leasehold fence guard postgres | psql postgres://app@db.example.org/work
+  leasehold fence guard redis > fence.lua
+
+Both say at their top how they are used.";
+
 pub(super) const KEYS: &str = "\
 Examples:
   leasehold keys create --role admin --name me
