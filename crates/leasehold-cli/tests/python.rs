@@ -58,6 +58,12 @@ fn trackers_share_scenes_whatever_happens_to_them() {
     python_tests("examples/tracker", "test_together", Some(&Mosquitto::start()));
 }
 
+// proves R038, R040, R042, C08, U02
+#[test]
+fn behind_the_fence_nothing_stale_arrives_and_nothing_current_is_lost() {
+    python_tests("examples/tracker", "test_fence", Some(&Mosquitto::start()));
+}
+
 /// Every command of document 000 as it is printed there, in its order.
 const PRINTED: [&str; 4] = [
     "curl https://manager/api/v1/scenes?leased=false",
