@@ -163,6 +163,19 @@ fn the_tracker_is_started_as_its_document_says() {
 }
 
 #[test]
+fn the_fence_is_started_as_its_document_says() {
+    let (manager, broker, health) = (free_port(), free_port(), free_port());
+    let script = commands("docs/fencing.md", "MQTT")
+        .replace("7400", &manager.to_string())
+        .replace("1883", &broker.to_string())
+        .replace("8085", &health.to_string());
+    let log = run(&script, &[]);
+    assert!(log.contains(r#"{"scene_id": "scene-01", "data": {"objects": []}, "_version": 1}"#), "{log}");
+    assert!(!log.contains(r#""_version": 9"#), "{log}");
+    assert!(log.contains(r#"leasehold_fence_refused_total{reason="future_token"} 1"#), "{log}");
+}
+
+#[test]
 fn the_first_page_is_right_about_curl_and_python() {
     let text = std::fs::read_to_string(root().join("README.md")).expect("the first page");
     let (_, rest) = text.split_once("## Any language\n").expect("the section");

@@ -7,6 +7,20 @@
 //! [`Authority`] who was granted what; [`PoolAuthority`] is a pool in any store, behind a Leasehold server too. [`Message`]
 //! reads the token out of a message, and [`guard`] puts the same rule inside the things that people write to.
 //!
+//! ```no_run
+//! use std::sync::Arc;
+//! use std::time::Duration;
+//! use leasehold::fence::{Gate, Message, PoolAuthority};
+//! use leasehold::{Pool, ResourceId, store};
+//!
+//! async fn consume(payload: &[u8]) -> Result<bool, Box<dyn std::error::Error>> {
+//!     let store = store::open(&"http://127.0.0.1:7400".parse()?).await?;
+//!     let gate = Gate::new(Arc::new(PoolAuthority::new(store, Pool::new("scenes")?)), Duration::from_secs(10));
+//!     let message = Message::read(payload)?;
+//!     Ok(gate.admit(&ResourceId::new("scene-01")?, message.offered).await.is_admitted())
+//! }
+//! ```
+//!
 //! Invariants:
 //! 1. What passes for a resource never goes back: once a token has passed, or the authority has named it, none below it does.
 //! 2. With an authority, nothing passes that the authority did not name as the newest at some moment of the last

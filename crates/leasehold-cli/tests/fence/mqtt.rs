@@ -263,7 +263,11 @@ async fn a_broker_with_tls_and_a_password_is_spoken_to() {
     let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     let (certificate, key) = (made.cert.pem(), made.signing_key.serialize_pem());
     let user = ("fence".to_owned(), "hush-hush".to_owned());
-    let setup = MosquittoSetup { user: Some(user), tls: Some((certificate.clone(), key)) };
+    let setup = MosquittoSetup {
+        user: Some(user),
+        tls: Some((certificate.clone(), key)),
+        ..MosquittoSetup::default()
+    };
     let (plane, broker) = (Plane::with(&["s1"]), Mosquitto::start_with(setup));
     let ca = plane.dir().join("ca.pem");
     std::fs::write(&ca, certificate).unwrap();
