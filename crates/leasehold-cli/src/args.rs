@@ -3,6 +3,7 @@
 mod fence;
 mod help;
 mod keys;
+mod marks;
 mod serve;
 mod value;
 
@@ -22,6 +23,7 @@ pub(crate) use self::fence::{
     AuthorityArgs, FenceArgs, FenceCommand, FenceHttpArgs, FenceMqttArgs, GuardKind,
 };
 pub(crate) use self::keys::{KeysArgs, KeysCommand};
+pub(crate) use self::marks::{MemberMarkArgs, PauseArgs, PinArgs};
 pub(crate) use self::serve::{ClientAuth, ServeArgs};
 use self::value::{duration, grade, label};
 use crate::health::HealthArgs;
@@ -442,42 +444,6 @@ pub(crate) struct DoctorArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct MemberMarkArgs {
-    #[command(flatten)]
-    pub(crate) pool: PoolArgs,
-    /// The member's name
-    pub(crate) member: MemberName,
-    /// Take it back
-    #[arg(long)]
-    pub(crate) undo: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct PinArgs {
-    #[command(flatten)]
-    pub(crate) pool: PoolArgs,
-    /// The resource
-    pub(crate) resource: ResourceId,
-    /// The member's name
-    #[arg(required_unless_present = "undo")]
-    pub(crate) member: Option<MemberName>,
-    /// Take it back
-    #[arg(long)]
-    pub(crate) undo: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct PauseArgs {
-    #[command(flatten)]
-    pub(crate) pool: PoolArgs,
-    /// The resource
-    pub(crate) resource: ResourceId,
-    /// Take it back
-    #[arg(long)]
-    pub(crate) undo: bool,
 }
 
 #[derive(Debug, Args)]

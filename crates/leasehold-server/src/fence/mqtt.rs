@@ -80,11 +80,11 @@ impl MqttFence {
     pub async fn run(&self) {
         let mut wait = WAIT_MIN;
         loop {
-            let Ended { why, worked } = self.pass_on().await;
-            self.tally.disconnect();
-            if worked {
+            let Ended(why) = self.pass_on().await;
+            if self.tally.is_connected() {
                 wait = WAIT_MIN;
             }
+            self.tally.disconnect();
             tracing::warn!(broker = %self.settings.broker.url, again_in = ?wait, "nothing passes: {why}");
             sleep(wait).await;
             wait = (wait * 2).min(WAIT_MAX);
@@ -93,12 +93,10 @@ impl MqttFence {
 
     /// Passes messages on until a connection ends.
     async fn pass_on(&self) -> Ended {
-        let mut link = match Link::connect(&self.settings, &self.tally).await {
+        let mut link = match Link::connect(&self.settings, &self.tally) {
             Ok(link) => link,
             Err(ended) => return ended,
         };
-        self.tally.connect();
-        tracing::info!(broker = %self.settings.broker.url, topics = self.settings.route.filter(), "messages pass");
         let mut held = Held::default();
         let mut ended = pin!(link.ended());
         loop {

@@ -27,15 +27,11 @@ const UNCONFIRMED_MAX: u16 = 1024;
 const PACKET_MAX: usize = 268_435_455 + 5;
 
 /// Why nothing passes any more.
-pub(super) struct Ended {
-    pub(super) why: String,
-    /// Whether anything could pass before.
-    pub(super) worked: bool,
-}
+pub(super) struct Ended(pub(super) String);
 
 impl Ended {
     pub(super) fn broken(why: impl ToString) -> Self {
-        Self { why: why.to_string(), worked: true }
+        Self(why.to_string())
     }
 }
 
@@ -57,14 +53,14 @@ pub(super) struct Link {
     pending: mpsc::Sender<Pending>,
     ended: watch::Receiver<Option<String>>,
     /// Ended with it.
-    tasks: JoinSet<()>,
+    _tasks: JoinSet<()>,
 }
 
 impl Link {
-    /// Connects, and listens.
-    pub(super) async fn connect(settings: &MqttSettings, tally: &Arc<Tally>) -> Result<Self, Ended> {
-        let failed = |why: String| Ended { why, worked: false };
-        let [ears, mouth] = options(settings).map_err(|error| failed(error.to_string()))?;
+    /// Begins to connect and to listen. Messages that the broker kept may come before it has said that we listen, so nobody waits
+    /// for that before taking them.
+    pub(super) fn connect(settings: &MqttSettings, tally: &Arc<Tally>) -> Result<Self, Ended> {
+        let [ears, mouth] = options(settings).map_err(Ended::broken)?;
         let (end, ended) = watch::channel(None);
         let end = Arc::new(end);
         let mut tasks = JoinSet::new();
@@ -73,29 +69,14 @@ impl Link {
         let (ears, events) = AsyncClient::builder(ears).capacity(WAY_MAX).build();
         let (take, incoming) = mpsc::channel(WAY_MAX);
         tasks.spawn(drive(events, Some(take), Arc::clone(&end)));
-        let mut link = Self { mouth, incoming, pending: mpsc::channel(1).0, ended, tasks };
         let filter = settings.route.filter().to_owned();
-        let subscribed = async {
-            let notice =
-                ears.subscribe_tracked(filter, QoS::AtLeastOnce).await.map_err(|error| error.to_string())?;
-            notice.wait_completion_async().await.map_err(|error| error.to_string())
-        };
-        let said = tokio::select! {
-            ended = link.ended() => return Err(Ended { worked: false, ..ended }),
-            said = timeout(PATIENCE, subscribed) => said,
-        };
-        match said {
-            Ok(Ok(())) => {}
-            Ok(Err(why)) => return Err(failed(format!("the broker does not let us listen: {why}"))),
-            Err(_) => return Err(failed(format!("the broker does not answer within {PATIENCE:?}"))),
-        }
+        tasks.spawn(subscribe(ears.clone(), filter, Arc::clone(tally), Arc::clone(&end)));
         let (pending, confirming) = mpsc::channel(UNCONFIRMED_MAX.into());
-        link.pending = pending;
         // As many as the broker has sent and not been answered, which is at most 65,535.
         let (done, acknowledging) = mpsc::unbounded_channel();
-        link.tasks.spawn(acknowledge(acknowledging, ears));
-        link.tasks.spawn(confirm(confirming, done, Arc::clone(tally), end));
-        Ok(link)
+        tasks.spawn(acknowledge(acknowledging, ears));
+        tasks.spawn(confirm(confirming, done, Arc::clone(tally), end));
+        Ok(Self { mouth, incoming, pending, ended, _tasks: tasks })
     }
 
     /// The next message.
@@ -131,6 +112,33 @@ impl Link {
     }
 }
 
+/// Why everything ends: the first that is said counts.
+fn tell(end: &watch::Sender<Option<String>>, why: String) {
+    end.send_if_modified(|known| known.is_none().then(|| *known = Some(why)).is_some());
+}
+
+/// Asks the broker for the messages, which is when they pass.
+async fn subscribe(
+    ears: AsyncClient,
+    filter: String,
+    tally: Arc<Tally>,
+    end: Arc<watch::Sender<Option<String>>>,
+) {
+    let subscribed = async {
+        let notice = ears.subscribe_tracked(filter.as_str(), QoS::AtLeastOnce).await;
+        let notice = notice.map_err(|error| error.to_string())?;
+        notice.wait_completion_async().await.map_err(|error| error.to_string())
+    };
+    match timeout(PATIENCE, subscribed).await {
+        Ok(Ok(())) => {
+            tally.connect();
+            tracing::info!(topics = filter, "messages pass");
+        }
+        Ok(Err(why)) => tell(&end, format!("the broker does not let us listen: {why}")),
+        Err(_) => tell(&end, format!("the broker does not answer within {PATIENCE:?}")),
+    }
+}
+
 /// Moves what is to be sent and what comes, until the connection ends.
 async fn drive(
     mut events: EventLoop,
@@ -153,7 +161,7 @@ async fn drive(
             (Err(error), _) => break error.to_string(),
         }
     };
-    end.send_if_modified(|known| known.is_none().then(|| *known = Some(why)).is_some());
+    tell(&end, why);
 }
 
 /// Has messages acknowledged in the order in which they were dealt with, each when what it became was confirmed.
@@ -166,12 +174,7 @@ async fn confirm(
     while let Some((notice, ack)) = pending.recv().await {
         if let Some(notice) = notice {
             if let Err(error) = notice.wait_completion_async().await {
-                end.send_if_modified(|known| {
-                    known
-                        .is_none()
-                        .then(|| *known = Some(format!("a message was not confirmed: {error}")))
-                        .is_some()
-                });
+                tell(&end, format!("a message was not confirmed: {error}"));
                 return;
             }
             tally.deliver();
