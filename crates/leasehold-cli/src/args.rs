@@ -1,8 +1,10 @@
 //! The command line. Options can also come from the environment or from `--config FILE`.
 
+mod fence;
 mod help;
 mod inspect;
 mod keys;
+mod marks;
 mod poll;
 mod serve;
 mod source;
@@ -20,8 +22,12 @@ use leasehold::{MemberName, Pool, ResourceId};
 #[cfg(target_os = "linux")]
 use leasehold_manager::Restart;
 
+pub(crate) use self::fence::{
+    AuthorityArgs, FenceArgs, FenceCommand, FenceHttpArgs, FenceMqttArgs, GuardKind,
+};
 pub(crate) use self::inspect::{EventsArgs, ExplainArgs, PlanArgs, PoolArgs, ShowArgs, StatusArgs};
 pub(crate) use self::keys::{KeysArgs, KeysCommand};
+pub(crate) use self::marks::{MemberMarkArgs, PauseArgs, PinArgs};
 pub(crate) use self::poll::PollArgs;
 pub(crate) use self::serve::{ClientAuth, ServeArgs};
 pub(crate) use self::source::SessionArgs;
@@ -56,6 +62,9 @@ pub(crate) enum Command {
     /// Give out leases over HTTP, to any language
     #[command(after_help = help::SERVE)]
     Serve(Box<ServeArgs>),
+    /// Refuse what a stale holder still sends, in front of what it writes to
+    #[command(after_help = help::FENCE)]
+    Fence(FenceArgs),
     /// Make, list, rotate and revoke the API keys of the control plane
     #[command(after_help = help::KEYS)]
     Keys(KeysArgs),
@@ -371,42 +380,6 @@ pub(crate) struct DoctorArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct MemberMarkArgs {
-    #[command(flatten)]
-    pub(crate) pool: PoolArgs,
-    /// The member's name
-    pub(crate) member: MemberName,
-    /// Take it back
-    #[arg(long)]
-    pub(crate) undo: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct PinArgs {
-    #[command(flatten)]
-    pub(crate) pool: PoolArgs,
-    /// The resource
-    pub(crate) resource: ResourceId,
-    /// The member's name
-    #[arg(required_unless_present = "undo")]
-    pub(crate) member: Option<MemberName>,
-    /// Take it back
-    #[arg(long)]
-    pub(crate) undo: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct PauseArgs {
-    #[command(flatten)]
-    pub(crate) pool: PoolArgs,
-    /// The resource
-    pub(crate) resource: ResourceId,
-    /// Take it back
-    #[arg(long)]
-    pub(crate) undo: bool,
 }
 
 #[derive(Debug, Args)]

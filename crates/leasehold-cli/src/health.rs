@@ -1,4 +1,4 @@
-//! What a candidate tells of itself over HTTP: to probes, load balancers, Prometheus and operators.
+//! What a candidate or a fence tells of itself over HTTP: to probes, load balancers, Prometheus and operators.
 //!
 //! Invariants: whoever is not on this machine needs the key for everything but a yes or a no. What is said of leading holds at
 //! the moment it is said. Nothing that a client does takes more than its limits allow (`health/serve.rs`).
@@ -6,7 +6,7 @@
 mod answer;
 mod calls;
 mod key;
-mod page;
+pub(crate) mod page;
 mod routes;
 mod serve;
 #[cfg(test)]
@@ -34,7 +34,7 @@ use crate::failure::{Failure, code};
 /// Where health is told, and to whom.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct HealthArgs {
-    /// Tell health, metrics and who leads over HTTP, at this address: 127.0.0.1:8081
+    /// Tell health, metrics and, of a candidate, who leads over HTTP, at this address: 127.0.0.1:8081
     #[arg(long, env = "LEASEHOLD_HEALTH", value_parser = address, value_name = "ADDR")]
     pub(crate) health: Option<SocketAddr>,
     /// A file with the key that clients of --health must send; needed where other machines can reach it
@@ -70,11 +70,6 @@ pub(crate) trait Report: Send + Sync + 'static {
     async fn resign(&self) -> bool;
     /// Tells the leader to look at everything again. `false`: it does not lead.
     fn reconcile(&self) -> bool;
-}
-
-/// Adds what the store was asked to a page of metrics.
-pub(crate) fn write_calls(page: &mut Page) {
-    calls::write(page);
 }
 
 /// An address that is taken, and the key that opens it.

@@ -17,6 +17,7 @@ mod doctor;
 #[cfg(target_os = "linux")]
 mod elect;
 mod failure;
+mod fence;
 mod health;
 mod inspect;
 mod keys;
@@ -30,7 +31,6 @@ mod print;
 #[cfg(target_os = "linux")]
 mod run;
 mod serve;
-#[cfg(target_os = "linux")]
 mod signals;
 #[cfg(target_os = "linux")]
 mod source;
@@ -114,6 +114,7 @@ fn dispatch(command: Command) -> Result<ExitCode, Failure> {
             "this command is Linux only: children are run nowhere else",
         )),
         Command::Serve(args) => runtime()?.block_on(serve::serve(*args)),
+        Command::Fence(args) => runtime()?.block_on(fence::fence(args)),
         Command::Keys(args) => runtime()?.block_on(keys::keys(args)),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man { directory } => manual::pages(&directory),

@@ -1,17 +1,21 @@
 //! What tells a long-running command to stop.
 
+#[cfg(target_os = "linux")]
 use leasehold_manager::Supervisor;
+#[cfg(unix)]
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::failure::Failure;
 
 /// What tells this program to stop, from the moment it takes part: one that ended without a word would keep its
 /// leases from others for a whole TTL.
+#[cfg(unix)]
 pub(crate) struct Signals {
     term: Signal,
     interrupt: Signal,
 }
 
+#[cfg(unix)]
 impl Signals {
     pub(crate) fn receive() -> Result<Self, Failure> {
         let receive =
@@ -27,8 +31,26 @@ impl Signals {
     }
 }
 
+#[cfg(not(unix))]
+pub(crate) struct Signals;
+
+#[cfg(not(unix))]
+impl Signals {
+    pub(crate) fn receive() -> Result<Self, Failure> {
+        Ok(Self)
+    }
+
+    pub(crate) async fn next(&mut self) {
+        // Where nothing can be heard, nothing is said.
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
 /// Waits for a signal, or for the day on which children can no longer be watched. A second signal ends the
 /// program at once; the deadman then ends the children.
+#[cfg(target_os = "linux")]
 pub(crate) async fn told_to_stop(
     supervisor: &Supervisor,
     mut signals: Signals,
@@ -55,6 +77,7 @@ pub(crate) fn was_told(mut signals: Signals) {
 }
 
 /// Ends when whoever started this program has closed its standard input, or is no more.
+#[cfg(target_os = "linux")]
 async fn end_of_stdin() {
     let (ended, end) = tokio::sync::oneshot::channel();
     // A thread of its own, because a read that nothing ends would keep the runtime from shutting down.

@@ -58,6 +58,12 @@ fn trackers_share_scenes_whatever_happens_to_them() {
     python_tests("examples/tracker", "test_together", Some(&Mosquitto::start()));
 }
 
+// proves R038, R040, R042, C08, U02
+#[test]
+fn behind_the_fence_nothing_stale_arrives_and_nothing_current_is_lost() {
+    python_tests("examples/tracker", "test_fence", Some(&Mosquitto::start()));
+}
+
 /// Every command of document 000 as it is printed there, in its order.
 const PRINTED: [&str; 4] = [
     "curl https://manager/api/v1/scenes?leased=false",
@@ -154,6 +160,19 @@ fn the_tracker_is_started_as_its_document_says() {
     assert!(log.contains(r#""status": "ready""#), "{log}");
     assert!(log.contains(r#""_version": 1"#), "{log}");
     assert!(log.contains(r#""operation": "takeover""#), "{log}");
+}
+
+#[test]
+fn the_fence_is_started_as_its_document_says() {
+    let (manager, broker, health) = (free_port(), free_port(), free_port());
+    let script = commands("docs/fencing.md", "MQTT")
+        .replace("7400", &manager.to_string())
+        .replace("1883", &broker.to_string())
+        .replace("8085", &health.to_string());
+    let log = run(&script, &[]);
+    assert!(log.contains(r#"{"scene_id": "scene-01", "data": {"objects": []}, "_version": 1}"#), "{log}");
+    assert!(!log.contains(r#""_version": 9"#), "{log}");
+    assert!(log.contains(r#"leasehold_fence_refused_total{reason="future_token"} 1"#), "{log}");
 }
 
 #[test]

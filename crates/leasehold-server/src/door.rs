@@ -12,24 +12,27 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
 
-use crate::app::App;
+use crate::settings::Limits;
+
+/// What nothing may exceed, at the moment it is asked.
+type Allowed = Arc<dyn Fn() -> Limits + Send + Sync>;
 
 /// The door.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Door {
-    app: App,
+    limits: Allowed,
     tls: Option<RustlsAcceptor>,
     open: Arc<AtomicUsize>,
 }
 
 impl Door {
-    pub(crate) fn new(app: App, tls: Option<RustlsConfig>) -> Self {
-        Self { app, tls: tls.map(RustlsAcceptor::new), open: Arc::default() }
+    pub(crate) fn new(limits: Allowed, tls: Option<RustlsConfig>) -> Self {
+        Self { limits, tls: tls.map(RustlsAcceptor::new), open: Arc::default() }
     }
 
     fn let_in(&self) -> io::Result<Place> {
         let place = Place(Arc::clone(&self.open));
-        if place.0.fetch_add(1, Ordering::SeqCst) < self.app.limits().connections {
+        if place.0.fetch_add(1, Ordering::SeqCst) < (self.limits)().connections {
             return Ok(place);
         }
         metrics::counter!("leasehold_connections_refused_total").increment(1);
@@ -85,7 +88,7 @@ impl<S: Send + 'static> Accept<TcpStream, S> for Door {
 
     fn accept(&self, stream: TcpStream, service: S) -> Self::Future {
         let (place, tls) = (self.let_in(), self.tls.clone());
-        let patience = self.app.limits().head;
+        let patience = (self.limits)().head;
         Box::pin(async move {
             let place = place?;
             stream.set_nodelay(true)?;

@@ -12,6 +12,7 @@ mod access;
 mod app;
 mod door;
 pub mod events;
+pub mod fence;
 mod health;
 mod holders;
 pub mod keys;

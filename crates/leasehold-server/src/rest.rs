@@ -4,6 +4,7 @@ pub(crate) mod forms;
 pub(crate) mod leases;
 pub(crate) mod pools;
 pub(crate) mod resources;
+pub(crate) mod tokens;
 
 use std::sync::Arc;
 

@@ -13,7 +13,7 @@ use crate::openapi::Description;
 use crate::{health, metrics, native, openapi, request, rest};
 
 /// Names that are no pools: other things are found under them.
-pub(crate) const RESERVED: [&str; 14] = [
+pub(crate) const RESERVED: [&str; 15] = [
     "auth",
     "deployments",
     "docs",
@@ -28,6 +28,7 @@ pub(crate) const RESERVED: [&str; 14] = [
     "sites",
     "store",
     "tenants",
+    "tokens",
 ];
 
 /// Every route with its description.
@@ -44,6 +45,7 @@ pub(crate) fn described() -> OpenApiRouter<App> {
         .routes(routes!(keys::get, keys::revoke))
         .routes(routes!(keys::rotate))
         .routes(routes!(events::follow))
+        .routes(routes!(rest::tokens::follow))
         .routes(routes!(rest::pools::list))
         .routes(routes!(rest::pools::get, rest::pools::put))
         .merge(native::routes())

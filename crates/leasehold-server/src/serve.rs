@@ -109,7 +109,8 @@ pub async fn start(settings: Settings, store: Arc<dyn Store>) -> Result<Running,
         );
     }
     let handle = Handle::new();
-    let door = Door::new(app.clone(), tls.as_ref().map(Tls::config));
+    let allowed = app.clone();
+    let door = Door::new(Arc::new(move || allowed.limits()), tls.as_ref().map(Tls::config));
     let mut server = axum_server::from_tcp(listener).map_err(unusable)?.acceptor(door).handle(handle.clone());
     let http = server.http_builder();
     http.http1().timer(TokioTimer::new()).header_read_timeout(limits.head);

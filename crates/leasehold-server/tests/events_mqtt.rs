@@ -119,7 +119,11 @@ async fn over_tls_with_a_password_that_is_not_told() {
     let ca = directory.path().join("ca.pem");
     std::fs::write(&ca, &certificate).unwrap();
     let user = Some(("relay".to_owned(), "hush-hush".to_owned()));
-    let broker = Mosquitto::start_with(MosquittoSetup { user, tls: Some((certificate, key)) });
+    let broker = Mosquitto::start_with(MosquittoSetup {
+        user,
+        tls: Some((certificate, key)),
+        ..MosquittoSetup::default()
+    });
     let store = open(directory.path()).await;
     hand_over(&store, "scenes").await;
     let events = events(&*store, "scenes").await;

@@ -1,6 +1,8 @@
 //! Leases over REST: document 000 to the letter, and what it leaves open.
 
 mod support;
+#[path = "rest/tokens.rs"]
+mod tokens;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

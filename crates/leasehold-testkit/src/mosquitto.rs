@@ -15,6 +15,8 @@ pub struct MosquittoSetup {
     pub user: Option<(String, String)>,
     /// The certificate and its key in PEM: with them the broker speaks TLS only.
     pub tls: Option<(String, String)>,
+    /// Nothing is kept across restarts, and the disk left alone: for measuring.
+    pub fleeting: bool,
 }
 
 /// A running MQTT broker, which keeps sessions and their messages across restarts. Dropping it kills it and removes what it
@@ -52,7 +54,7 @@ impl Mosquitto {
             format!("listener {} 127.0.0.1", self.port),
             format!("allow_anonymous {}", self.setup.user.is_none()),
             // What is sent to a session is on the disk at once: a killed broker saves nothing on its way out.
-            "persistence true".to_owned(),
+            format!("persistence {}", !self.setup.fleeting),
             format!("persistence_location {}/", data.display()),
             "autosave_interval 1".to_owned(),
             "autosave_on_changes true".to_owned(),

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use leasehold::fence::{Admission, Fence};
+use leasehold::fence::{Admission, Fence, Refusal};
 use leasehold::store::memory::MemoryStore;
 use leasehold::{Lease, Participant, Pool, Term};
 use tokio::sync::watch;
@@ -48,7 +48,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // A write of the first holder that was on its way all the while.
     let late = fence.admit(&old.resource, old.token);
     second.leave().await;
-    assert_eq!(late, Admission::Stale { newest: new.token });
+    assert_eq!(late, Admission::Refused(Refusal::Stale { newest: new.token }));
     println!("a late write under token {} is refused: token {} has been here", old.token, new.token);
     Ok(())
 }

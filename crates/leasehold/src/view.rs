@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::{Clock, Moment};
-use crate::lease::{MemberId, Nonce, Pool, ResourceId};
+use crate::lease::{MemberId, Nonce, Pool, ResourceId, Token};
 use crate::plan::{self, Facts};
 use crate::store::{
     Changed, Cursor, Declared, Era, LeaseRecord, Listing, ListingId, Mark, MarkKind, Others, SessionRecord,
@@ -119,6 +119,19 @@ impl View {
     #[must_use]
     pub fn version_of_mark(&self, kind: MarkKind, subject: &str) -> Version {
         self.marks.get(&(kind, subject.to_owned())).map(|mark| mark.version).unwrap_or_default()
+    }
+
+    /// The token that every new term of a resource must be above, where a fence knows of one.
+    #[must_use]
+    pub fn floor(&self, resource: &ResourceId) -> Option<Token> {
+        self.mark(MarkKind::Floor, resource.as_str())?.value.as_ref()?.parse().ok()
+    }
+
+    /// Whether a resource is held under a token that fences refuse. Whoever holds it has to let go and take it anew.
+    #[must_use]
+    pub fn is_below_floor(&self, resource: &ResourceId) -> bool {
+        let Some(floor) = self.floor(resource) else { return false };
+        self.holder(resource).is_some() && self.leases.get(resource).is_some_and(|lease| lease.token < floor)
     }
 
     /// Every declared resource the store told of, removed ones included.
@@ -303,6 +316,8 @@ impl View {
             let Some(entry) = resources.get_mut(mark.subject.as_str()) else { continue };
             match mark.kind {
                 MarkKind::Pause => entry.paused = true,
+                // Nobody is to hold it under that term; once it was let go, the next one is above.
+                MarkKind::Floor => entry.paused |= self.is_below_floor(&entry.id),
                 MarkKind::Pin => entry.pinned = mark.value.as_deref().and_then(|name| name.parse().ok()),
                 _ => {}
             }

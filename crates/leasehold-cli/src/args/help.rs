@@ -151,6 +151,47 @@ Tables are created and brought up to date by itself. Any number of replicas can
 serve one PostgreSQL. The API is described at /openapi.json. Without any key
 every program on this machine may do anything; see `leasehold keys --help`.";
 
+pub(super) const FENCE: &str = "\
+Examples:
+  leasehold fence mqtt --store http://127.0.0.1:7400 --broker mqtt://localhost
+  leasehold fence http --store http://127.0.0.1:7400 --pool reports \\
+      --listen 127.0.0.1:8080 --service http://127.0.0.1:8081
+
+See docs/fencing.md for which fence or guard suits what.";
+
+pub(super) const FENCE_MQTT: &str = "\
+Examples:
+  leasehold fence mqtt --store http://127.0.0.1:7400 --broker mqtt://localhost
+  leasehold fence mqtt --store https://leases.example.org --pool cameras \\
+      --broker 'mqtts://broker.example.org#ca=ca.pem' \\
+      --from 'plant/+/camera/+/raw' --names 2 --to 'plant/{1}/camera/{id}'
+
+A message is a JSON object with its token as `_version`. One with a lower
+token than the newest that was granted is refused; so is one whose token the
+store does not know, one without a token, and one that says `scene_id` of
+another resource than its topic. What passes goes on as it is. It is
+acknowledged when the broker has acknowledged what it became, so nothing is
+lost, and what was under way when a connection broke may come twice.
+--health ADDR tells how many passed, and how many were refused and why.";
+
+pub(super) const FENCE_HTTP: &str = "\
+Examples:
+  leasehold fence http --store http://127.0.0.1:7400 --pool reports \\
+      --listen 127.0.0.1:8080 --service http://127.0.0.1:8081
+  curl -X PUT http://127.0.0.1:8080/report -d @report.json \\
+      -H 'Leasehold-Resource: nightly' -H 'Leasehold-Token: 42'
+
+A request whose token is lower than the newest is answered 412, one without
+428, and 503 while nobody can say. GET, HEAD and OPTIONS need none unless
+--guard-reads is given.";
+
+pub(super) const FENCE_GUARD: &str = "\
+Examples:
+  leasehold fence guard postgres | psql postgres://app@db.example.org/work
+  leasehold fence guard redis > fence.lua
+
+Both say at their top how they are used.";
+
 pub(super) const KEYS: &str = "\
 Examples:
   leasehold keys create --role admin --name me

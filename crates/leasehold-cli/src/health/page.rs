@@ -25,6 +25,11 @@ impl Page {
         let _ = writeln!(self.0, "{name}{{{}}} {value}", labels.join(","));
     }
 
+    /// The calls of the store.
+    pub(crate) fn calls(&mut self) {
+        calls::write(self);
+    }
+
     pub(crate) fn text(self) -> String {
         self.0
     }
@@ -75,7 +80,7 @@ pub(super) fn metrics(report: &dyn Report) -> String {
         let labels = [key, ("state", state_name(state))];
         page.sample("leasehold_session_state", &labels, u8::from(state == status.state));
     }
-    calls::write(&mut page);
+    page.calls();
     page.text()
 }
 

@@ -20,7 +20,7 @@ use tokio::sync::{Mutex, watch};
 
 use super::poller::{Counts, Leases, Pollers};
 use crate::args::VERSION;
-use crate::health::{METRICS_TYPE, Page, state_name, write_calls};
+use crate::health::{METRICS_TYPE, Page, state_name};
 use crate::inspect::nodes::{History, Myself, Nodes};
 
 /// How long the store may take; what was known last is told otherwise.
@@ -139,7 +139,7 @@ async fn metrics(Asked(telling): Asked<Arc<Telling>>) -> impl IntoResponse {
             page.sample(name, &[pool, ("outcome", outcome)], count.load(Ordering::Relaxed));
         }
     }
-    write_calls(&mut page);
+    page.calls();
     ([(CONTENT_TYPE, METRICS_TYPE)], page.text())
 }
 

@@ -38,6 +38,7 @@ const TABLE: &[(&str, &str, Need)] = &[
     ("DELETE", "/api/v1/keys/{id}", OWN),
     ("POST", "/api/v1/keys/{id}/rotate", OWN),
     ("GET", "/api/v1/events", LOOK),
+    ("GET", "/api/v1/tokens", LOOK),
     ("GET", "/api/v1/pools", LOOK),
     ("GET", "/api/v1/pools/{pool}", LOOK),
     ("PUT", "/api/v1/pools/{pool}", RUN),

@@ -16,7 +16,7 @@ use super::sink::{Event, EventSink, SinkError};
 use super::trust;
 
 /// How long connecting and sending may take.
-const PATIENCE: Duration = Duration::from_secs(15);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(15);
 /// A broker is asked for a sign of life this often.
 const KEEP_ALIVE_SECONDS: u16 = 10;
 /// How many messages may wait for their acknowledgement.
@@ -76,23 +76,13 @@ impl MqttSink {
                 "the prefix of topics is empty, too long, begins with '$' or contains '+' or '#'",
             ));
         }
-        let url = &settings.url;
-        let secure = url.url().scheme() == "mqtts";
-        let port = url.url().port().unwrap_or(if secure { 8883 } else { 1883 });
         let mut suffix = [0_u8; 8];
         getrandom::fill(&mut suffix).map_err(|_| refused("the system gives no random numbers"))?;
         // Two with the same id would throw each other out for ever.
         let id = format!("leasehold{:014x}", u64::from_le_bytes(suffix) >> 8);
-        let mut options = MqttOptions::new(id, Broker::tcp(url.host(), port));
-        options.set_keep_alive(KEEP_ALIVE_SECONDS).set_clean_session(true);
-        if let Some((user, password)) = url.credentials() {
-            options.set_credentials(user, password);
-        }
-        if secure {
-            let config = trust::client(settings.ca.as_deref())?;
-            options.set_transport(Transport::tls_with_config(TlsConfiguration::Rustls(Arc::new(config))));
-        }
-        Ok(Self { shown: url.to_string(), options, prefix, link: Mutex::default() })
+        let mut options = broker(settings, id)?;
+        options.set_clean_session(true);
+        Ok(Self { shown: settings.url.to_string(), options, prefix, link: Mutex::default() })
     }
 
     fn fault(&self, did: &str, error: impl std::fmt::Display) -> SinkError {
@@ -121,6 +111,23 @@ impl MqttSink {
         }
         Ok(())
     }
+}
+
+/// How a broker is reached, under this client id.
+pub(crate) fn broker(settings: &SinkSettings, id: String) -> Result<MqttOptions, EventsError> {
+    let url = &settings.url;
+    let secure = url.url().scheme() == "mqtts";
+    let port = url.url().port().unwrap_or(if secure { 8883 } else { 1883 });
+    let mut options = MqttOptions::new(id, Broker::tcp(url.host(), port));
+    options.set_keep_alive(KEEP_ALIVE_SECONDS);
+    if let Some((user, password)) = url.credentials() {
+        options.set_credentials(user, password);
+    }
+    if secure {
+        let config = trust::client(settings.ca.as_deref())?;
+        options.set_transport(Transport::tls_with_config(TlsConfiguration::Rustls(Arc::new(config))));
+    }
+    Ok(options)
 }
 
 /// Moves what is to be sent, until the connection ends. It is not made again here: what was on its way is sent again by

@@ -142,7 +142,8 @@ impl Desk {
             ttl: holder.patience(),
             profile: holder.profile(weight),
         };
-        let wanted = Wanted { resource: resource.clone(), floor: Token(0) };
+        let floor = self.lately().await?.view.floor(resource).unwrap_or(Token(0));
+        let wanted = Wanted { resource: resource.clone(), floor };
         match self.call(self.store.claim(&session, &wanted)).await? {
             Answer::Done(Claimed::Granted { term, .. }) => {
                 let wall_nanos = self.clock.wall_nanos();
@@ -238,6 +239,10 @@ impl Desk {
         let (standing, era) = {
             let known = self.fresh().await?;
             let era = known.view.era();
+            // Fences refuse what is done under this term; the next one they will take.
+            if known.view.is_below_floor(resource) {
+                return Ok(Renewal::Lost(Lost::Revoked));
+            }
             let standing = match self.own(&known, resource, caller) {
                 Ok(standing) => Ok(standing),
                 // A store that has forgotten does not know better than we do.

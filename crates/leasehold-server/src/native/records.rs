@@ -49,8 +49,8 @@ pub(crate) async fn set_mark(
     scope: Scope,
     Body(call): Body<SetMarkCall>,
 ) -> Answered<SetMarkCall> {
-    // That work keeps failing is a member's to say; all other marks are an operator's.
-    if call.kind != MarkKind::Quarantine {
+    // That work keeps failing is a member's to say, and which tokens it has seen; all other marks are an operator's.
+    if !matches!(call.kind, MarkKind::Quarantine | MarkKind::Floor) {
         scope.needs(Role::Operator)?;
     }
     let pool = scope.pool(&call.pool)?;

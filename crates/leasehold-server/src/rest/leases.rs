@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use axum::extract::State;
+use axum::http::header::{CACHE_CONTROL, ETAG, IF_NONE_MATCH};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use leasehold::participant::{TTL_MAX, TTL_MIN};
@@ -16,6 +17,8 @@ use crate::holders::{Caller, Claim, Holder, Known, Lost, Renewal, Standing};
 use crate::problem::{Answer, Problem, ProblemBody};
 use crate::request::{Json, Raw, parse};
 
+/// The longest that anybody may keep an answer about a lease.
+const KEPT_MAX: Duration = Duration::from_secs(10);
 const RELEASED: HeaderName = HeaderName::from_static("x-lease-released");
 const IDEMPOTENCY: &str = "idempotency-key";
 /// The longest idempotency key.
@@ -36,26 +39,71 @@ fn measured<T>(op: &'static str, began: clock::Moment, result: &'static str, ans
 
 /// Who holds the resource
 ///
-/// For whoever checks fencing tokens: the newest version that was granted, and to whom.
+/// For whoever checks fencing tokens: the newest version that was granted, and to whom. The answer may be kept for a third of the
+/// TTL, at most ten seconds; with `If-None-Match` it is sent again only if somebody else has the resource, or nobody. `/api/v1/tokens` tells
+/// of every change.
 #[utoipa::path(get, path = "/api/v1/{pool}/{resource}/lease", operation_id = "get_lease", tag = "leases", params(
     ResourcePath,
+    ("If-None-Match" = Option<String>, Header, description = "what `ETag` said of the answer that is known"),
 ), responses(
-    (status = 200, description = "the lease as it stands", body = LeaseForm),
+    (status = 200, description = "the lease as it stands", body = LeaseForm, headers(
+        ("ETag" = String, description = "names the term, and whether it is held"),
+        ("Cache-Control" = String, description = "how long it may be kept, less than the TTL"),
+    )),
+    (status = 304, description = "the same term as before"),
     (status = 404, description = "there is no such resource", body = ProblemBody),
     (status = "4XX", description = "the request cannot be used", body = ProblemBody),
     (status = 503, description = "the store does not answer", body = ProblemBody),
 ))]
-pub(crate) async fn get(State(app): State<App>, at: AtResource) -> Answer<axum::Json<LeaseForm>> {
+pub(crate) async fn get(State(app): State<App>, at: AtResource, headers: HeaderMap) -> Answer<Response> {
     let desk = at.desk(&app).await?;
     let known = desk.fresh().await?;
     if known.declared(&at.resource).is_none() && !known.view.leases().contains_key(&at.resource) {
         return Err(at.within.not_found(&at.resource));
     }
     let name = &at.within.name;
-    Ok(axum::Json(match desk.standing(&known, &at.resource) {
+    let form = match desk.standing(&known, &at.resource) {
         Some(standing) => LeaseForm::of(name, &at.resource, &standing),
         None => LeaseForm::free(name, &at.resource, &known),
-    }))
+    };
+    let frozen = known.view.era().is_none_or(|era| era.frozen);
+    drop(known);
+    let tag = tag(&form);
+    let known_already = headers.get_all(IF_NONE_MATCH).iter().any(|tags| names(tags, &tag));
+    let mut response = if known_already {
+        StatusCode::NOT_MODIFIED.into_response()
+    } else {
+        axum::Json(&form).into_response()
+    };
+    for (name, value) in [(ETAG, tag), (CACHE_CONTROL, lifetime(&form, frozen))] {
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            response.headers_mut().insert(name, value);
+        }
+    }
+    Ok(response)
+}
+
+/// Names a term, and whether it is held. When it must be renewed is for people, and makes no difference.
+fn tag(form: &LeaseForm) -> String {
+    let held = if form.holder_id.is_some() { "held" } else { "free" };
+    format!("W/\"{}-{held}\"", form.version)
+}
+
+/// Whether a list of tags names this one.
+fn names(tags: &HeaderValue, tag: &str) -> bool {
+    let weak = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
+    tags.to_str().is_ok_and(|tags| tags.split(',').any(|one| one.trim() == "*" || weak(one) == weak(tag)))
+}
+
+/// How long an answer may be kept: less than the TTL, so that nobody checks tokens by one that is older than a lease.
+fn lifetime(form: &LeaseForm, frozen: bool) -> String {
+    let ttl = form.ttl_ms.map_or(KEPT_MAX * 3, Duration::from_millis);
+    match (ttl / 3).min(KEPT_MAX).as_secs() {
+        // What a store says that may have forgotten something is nothing to keep.
+        _ if frozen => "no-store".to_owned(),
+        0 => "no-cache".to_owned(),
+        seconds => format!("private, max-age={seconds}, must-revalidate"),
+    }
 }
 
 /// Acquire the lease of a resource

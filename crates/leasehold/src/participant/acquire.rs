@@ -46,7 +46,7 @@ impl Member {
     async fn ask_for(&mut self, session: &Arc<Session>, batch: &[ResourceId]) -> Result<bool, StoreError> {
         let floor = |id: &ResourceId| {
             let seen = self.view.leases().get(id).map(|lease| lease.token);
-            seen.max(self.floors.get(id).copied()).unwrap_or(Token(0))
+            seen.max(self.floors.get(id).copied()).max(self.view.floor(id)).unwrap_or(Token(0))
         };
         let wanted: Vec<Wanted> =
             batch.iter().map(|id| Wanted { resource: id.clone(), floor: floor(id) }).collect();

@@ -32,6 +32,9 @@ pub enum MarkKind {
     Pause,
     /// A resource kept killing its worker; the value says how. Set by the holder, for people to see.
     Quarantine,
+    /// No term of a resource is granted under the token that is the value, or a lower one: a fence has seen it, and the
+    /// store has forgotten.
+    Floor,
     /// A key to the control plane (by its id): JSON. In [`SERVER_POOL`] only, as are all that follow; no plan
     /// reacts to them.
     Key,
@@ -44,12 +47,13 @@ pub enum MarkKind {
 }
 
 impl MarkKind {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Drain,
         Self::Cordon,
         Self::Pin,
         Self::Pause,
         Self::Quarantine,
+        Self::Floor,
         Self::Key,
         Self::Relay,
         Self::Silence,
@@ -65,6 +69,7 @@ impl MarkKind {
             Self::Pin => "pin",
             Self::Pause => "pause",
             Self::Quarantine => "quarantine",
+            Self::Floor => "floor",
             Self::Key => "key",
             Self::Relay => "relay",
             Self::Silence => "silence",
