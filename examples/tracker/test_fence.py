@@ -19,10 +19,12 @@ from leasehold import Client
 from stand_ins import Server, free_port, wait_for
 
 SCENES = [f"scene-{number}" for number in range(4)]
-# It believes that it holds what it held, as every program does that was stopped between its check and its write.
+# It believes that it holds what it held, as every program does that was stopped between its check and its write, and never hears
+# that it should stop.
 CARELESS = """
-import sys, leasehold
+import sys, leasehold, tracker.scene
 leasehold.Lease.held = property(lambda self: True)
+tracker.scene.Work.stop = lambda self, why: None
 from tracker.__main__ import main
 sys.exit(main())
 """
