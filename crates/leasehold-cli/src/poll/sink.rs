@@ -3,12 +3,15 @@
 //! Invariant: nothing is passed on under a term that no longer stands. Redis compares that itself, in the step that publishes;
 //! everywhere else trust is looked at last thing before.
 
+use std::sync::Arc;
+
 use axum::body::Bytes;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderValue, Method};
 use leasehold::store::StoreUrl;
 use leasehold::store::redis::{Emitted, Outlet, RedisLine};
 use leasehold::{Lease, Pool};
+use tokio::sync::Mutex;
 use url::Url;
 
 use super::client::{Ask, Client, Manner};
@@ -42,6 +45,8 @@ pub(super) struct Open {
     keep: u64,
     pool: Pool,
     line: Option<RedisLine>,
+    /// Whose turn it is to write to standard output.
+    stdout: Arc<Mutex<()>>,
 }
 
 /// What became of an answer.
@@ -71,7 +76,7 @@ impl Sinks {
     pub(super) async fn open(self, store: &StoreUrl, pool: &Pool) -> Result<Open, Failure> {
         let needs_line = self.sinks.iter().any(|sink| matches!(sink, Sink::Channel(_) | Sink::Stream(_)));
         let line = if needs_line { Some(RedisLine::open(store).await?) } else { None };
-        Ok(Open { sinks: self.sinks, keep: self.keep, pool: pool.clone(), line })
+        Ok(Open { sinks: self.sinks, keep: self.keep, pool: pool.clone(), line, stdout: Arc::default() })
     }
 }
 
@@ -87,8 +92,10 @@ fn parse(text: &str) -> Result<Sink, Failure> {
                 Failure::usage("--to: the webhook is no URL that can be used; give it without a user, as https://host/path")
             })
         }
+        // The rest may hold a secret.
         _ => Err(Failure::usage(format!(
-            "--to {text:?} is no place for answers; use channel:NAME, stream:KEY, stdout or the URL of a webhook"
+            "--to {:?} is no place for answers; use channel:NAME, stream:KEY, stdout or the URL of a webhook",
+            text.split(':').next().unwrap_or_default()
         ))),
     }
 }
@@ -119,13 +126,7 @@ impl Open {
                     let outlet = Outlet::Stream { key: filled(key, lease), keep: self.keep };
                     self.emit(lease, term, outlet, line).await
                 }
-                Sink::Stdout => match print::as_it_is(&format!("{line}\n")) {
-                    Ok(()) => Ok(Told::All),
-                    Err(error) if error.code == code::DONE => {
-                        Err("nobody reads standard output any more".to_owned())
-                    }
-                    Err(error) => Err(error.to_string()),
-                },
+                Sink::Stdout => self.print(lease, line).await,
                 Sink::Webhook(url) => match clients.next() {
                     Some(client) => post(client, url, headers.clone(), line).await,
                     None => Ok(Told::All),
@@ -140,6 +141,24 @@ impl Open {
             }
         }
         told
+    }
+
+    /// Writes a line where a reader may have stopped reading: nobody else waits for that.
+    async fn print(&self, lease: &Lease, line: &str) -> Result<Told, String> {
+        let turn = Arc::clone(&self.stdout).lock_owned().await;
+        let (lease, line) = (lease.clone(), format!("{line}\n"));
+        let writing = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            match lease.term().map(|_| print::as_it_is(&line)) {
+                Err(_) => Ok(Told::Stale),
+                Ok(Ok(())) => Ok(Told::All),
+                Ok(Err(error)) if error.code == code::DONE => {
+                    Err("nobody reads standard output any more".to_owned())
+                }
+                Ok(Err(error)) => Err(error.to_string()),
+            }
+        });
+        writing.await.unwrap_or_else(|error| Err(error.to_string()))
     }
 
     async fn emit(
@@ -186,7 +205,9 @@ mod tests {
         assert_eq!(parse("stream:polls").unwrap(), Sink::Stream("polls".to_owned()));
         assert_eq!(parse("stdout").unwrap(), Sink::Stdout);
         assert!(matches!(parse("https://h/x").unwrap(), Sink::Webhook(_)));
-        for bad in ["", "channel:", "stream:", "kafka:x", "http://", "https://anna:hush@h/"] {
+        for bad in
+            ["", "channel:", "stream:", "kafka:x", "amqp://anna:hush@h", "http://", "https://anna:hush@h/"]
+        {
             let said = parse(bad).unwrap_err().to_string();
             assert!(!said.contains("hush"), "{said}");
         }
