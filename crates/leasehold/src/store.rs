@@ -43,7 +43,6 @@
 //! reassert is over, and all silence counts begin anew.
 
 mod checkup;
-#[cfg(any(feature = "sqlite", feature = "postgres", feature = "redis", feature = "etcd"))]
 mod claim;
 mod error;
 mod guard;
