@@ -107,7 +107,13 @@ class Working(Quiet):
         self.bus.handlers["c1"]("c1", {"timestamp": "now", "objects": {"person": [{"x": 1}], "car": []}})
         (topic, person), (_, car) = self.bus.published
         self.assertEqual(topic, "scenescape/data/scene/scene-01/person")
-        self.assertEqual(set(person), {"id", "name", "timestamp", "objects", "scene_id", "_version"})
+        schema = json.loads((Path(__file__).parent / "message.schema.json").read_text())
+        self.assertEqual(set(person), set(schema["properties"]))
+        types = {"string": str, "array": list, "integer": int}
+        for field, value in person.items():
+            self.assertIsInstance(value, types[schema["properties"][field]["type"]], field)
+        self.assertFalse(schema["additionalProperties"])
+        self.assertLessEqual(schema["properties"]["_version"]["maximum"], 2**53 - 1)
         self.assertEqual((person["_version"], person["scene_id"], person["name"]), (42, "scene-01", "Hall"))
         self.assertEqual((len(person["objects"]), car["objects"]), (1, []))
         lease.held = False

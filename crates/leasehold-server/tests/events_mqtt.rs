@@ -11,7 +11,7 @@ use leasehold_server::events::settings::{EventsSettings, SinkSettings};
 use leasehold_server::events::sink::EventSink;
 use leasehold_testkit::{Dir, Mosquitto, MosquittoSetup, Process};
 use serde_json::Value;
-use told::{Log, add_tenant, all_here, certificate, events, eventually, hand_over, judge, open};
+use told::{Log, add_tenant, all_here, all_settled, certificate, events, eventually, hand_over, judge, open};
 
 const POOLS: [&str; 2] = ["scenes", "acme.scenes"];
 
@@ -96,6 +96,7 @@ async fn every_event_arrives_though_the_broker_was_away_and_the_relay_replaced()
     eventually("events arrive after the broker returned", here).await;
     judge(&*store, &POOLS, &subscriber.events()).await;
 
+    eventually("what was sent is written down", || all_settled(&*store)).await;
     relays.stop().await;
     let heard = subscriber.events().len();
     hand_over(&store, "scenes").await;

@@ -15,7 +15,7 @@ use leasehold_server::events::settings::{EventsSettings, SinkSettings};
 use leasehold_server::events::sink::EventSink;
 use leasehold_testkit::{RabbitMq, RabbitMqSetup};
 use serde_json::Value;
-use told::{Log, add_tenant, all_here, certificate, events, eventually, hand_over, judge, open};
+use told::{Log, add_tenant, all_here, all_settled, certificate, events, eventually, hand_over, judge, open};
 
 const POOLS: [&str; 2] = ["scenes", "acme.scenes"];
 
@@ -139,6 +139,7 @@ async fn every_event_arrives_though_the_broker_was_killed_and_the_relay_replaced
     judge(&*store, &POOLS, &consumer.listen().await).await;
 
     // Another relay, with another handle on the store, goes on where the first was.
+    eventually("what was sent is written down", || all_settled(&*store)).await;
     relays.stop().await;
     let heard = consumer.listen().await.len();
     hand_over(&store, "scenes").await;

@@ -13,7 +13,7 @@ use leasehold::lease::Pool;
 use leasehold::ledger::{Entry, Event as Kind};
 use leasehold::participant::{Lease, Participant};
 use leasehold::store::sqlite::SqliteStore;
-use leasehold::store::{MarkKind, Marked, SERVER_POOL, Store, Version};
+use leasehold::store::{Cursor, MarkKind, Marked, SERVER_POOL, Store, Version};
 use leasehold_server::events::sink::{Event, Tenants};
 use serde_json::Value;
 
@@ -85,6 +85,13 @@ pub(crate) async fn all_here(store: &dyn Store, pools: &[&str], arrived: &[Value
         }
     }
     true
+}
+
+/// Whether relays have written down that nothing is on its way any more: one that is stopped before sends it again.
+pub(crate) async fn all_settled(store: &dyn Store) -> bool {
+    let marks = store.marks(&pool(SERVER_POOL), Cursor::START).await.unwrap().items;
+    let mut positions = marks.iter().filter(|mark| mark.kind == MarkKind::Relay);
+    positions.all(|mark| !mark.value.as_deref().unwrap_or_default().contains("\"sent\""))
 }
 
 /// Judges what arrived: nothing is missing, nothing is there that the ledger has not, and of each resource events came for the
