@@ -9,6 +9,7 @@
 mod acquire;
 mod join;
 mod member;
+mod pace;
 mod pass;
 mod release;
 mod renew;

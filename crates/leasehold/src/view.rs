@@ -15,11 +15,13 @@ use crate::store::{
     Store, StoreError, Version,
 };
 
-/// How often everything is read again, to find what changes lost; and how long for each lease, so that many readers of
-/// many leases do not read all the time.
+/// How often everything is read again, to find what changes lost; and how long for each lease and reader, so that many
+/// readers of many leases do not read all the time.
 const WHOLE_EVERY: Duration = Duration::from_secs(60);
-const WHOLE_EVERY_LEASE: Duration = Duration::from_millis(30);
-const WHOLE_EVERY_MAX: Duration = Duration::from_secs(600);
+const WHOLE_EVERY_LEASE: Duration = Duration::from_micros(600);
+const WHOLE_EVERY_MAX: Duration = Duration::from_secs(3600);
+/// In how many steps up to half of that is added by chance: who began together would else read together for ever.
+const WHOLE_SPREAD: u32 = 64;
 /// How often a refresh begins again because the era changed under it.
 const TRIES_MAX: usize = 4;
 
@@ -181,8 +183,12 @@ impl View {
     }
 
     fn whole_every(&self) -> Duration {
-        let leases = u32::try_from(self.leases.len()).unwrap_or(u32::MAX);
-        WHOLE_EVERY_LEASE.saturating_mul(leases).clamp(WHOLE_EVERY, WHOLE_EVERY_MAX)
+        let readers = self.sessions.values().filter(|session| !session.ended).count();
+        let rows = u32::try_from(self.leases.len().saturating_mul(readers)).unwrap_or(u32::MAX);
+        let every = WHOLE_EVERY_LEASE.saturating_mul(rows).clamp(WHOLE_EVERY, WHOLE_EVERY_MAX);
+        // The last digits of the moment at which it was read last are as good as a die.
+        let die = self.whole_at.since(Moment::default()).subsec_nanos() % WHOLE_SPREAD;
+        every + every / 2 / WHOLE_SPREAD * die
     }
 
     fn forget(&mut self) {

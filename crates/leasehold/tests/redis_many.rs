@@ -4,10 +4,12 @@
 mod redis_server;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use leasehold::lease::{ResourceId, Term, Token};
 use leasehold::store::conformance::{Member, pool};
 use leasehold::store::{Acquired, Answer, Cursor, Reasserted, Wanted};
+use leasehold_testkit::{Faults, Proxy};
 use redis_server::{OnRedis, address, open};
 
 /// What one script may use of the server's processor, in microseconds. All of a kind do the same amount of work.
@@ -127,4 +129,32 @@ async fn a_read_begins_at_its_first_page_and_misses_nothing_that_changes_meanwhi
     }
     let whole = reader.leases(&pool("work"), Cursor::START).await.expect("the store answers").items;
     assert_eq!(known.into_values().collect::<Vec<_>>(), whole);
+}
+
+// A hundred readers of ten thousand leases have no time to read everything in one go, and would read for ever if each of
+// them began again.
+#[tokio::test]
+async fn a_read_that_is_given_up_on_is_gone_on_with_and_finds_what_changed_since() {
+    let on = OnRedis::with("").await;
+    let mut one = Member::join(&on.store, "one").await;
+    let terms = take_all(&mut one, 20_000).await;
+    let way = Proxy::to(on.server.port());
+    let reader = open(&format!("redis://127.0.0.1:{}", way.port()).parse().unwrap()).await;
+    way.set(Faults { delay: Duration::from_millis(20), ..Faults::default() });
+    let work = pool("work");
+    // Time for a few of its forty pages.
+    let some = Duration::from_millis(300);
+    let mut given_up = 0;
+    let read = loop {
+        match tokio::time::timeout(some, reader.leases(&work, Cursor::START)).await {
+            Ok(read) => break read.expect("the store answers"),
+            Err(_) => given_up += 1,
+        }
+        // What was read first changes.
+        assert!(given_up < 300, "it never comes to an end");
+        let _ = one.give_back(&terms[given_up]).await;
+    };
+    assert!(given_up > 1, "there was time for everything");
+    assert_eq!(read.items, on.store.leases(&work, Cursor::START).await.unwrap().items);
+    assert_eq!(reader.leases(&work, read.cursor).await.unwrap().items, [], "the cursor is at the end");
 }

@@ -10,6 +10,13 @@ use crate::fleet::{BUSY, Fleet, millis};
 
 const TTL: Duration = Duration::from_secs(6);
 
+/// Says how long the endpoints of an instance were left alone.
+fn told(what: &str, mut takeovers: Vec<Duration>) -> Vec<Duration> {
+    takeovers.sort_unstable();
+    println!("{what}: {takeovers:?}");
+    takeovers
+}
+
 // proves R096, R097, R098, R100, C16, C17, C20
 #[test]
 #[ignore = "run by ./test --long"]
@@ -34,7 +41,7 @@ fn ten_instances_and_a_hundred_endpoints_for_minutes() {
         let killed = fleet.kill(&names[number]);
         let others: Vec<&str> = all.iter().copied().filter(|name| *name != names[number]).collect();
         fleet.until_shared(&others, &[11, 11, 11, 11, 11, 11, 11, 11, 12]);
-        gone.extend(fleet.takeovers(&names[number], killed));
+        gone.extend(told("killed", fleet.takeovers(&names[number], killed)));
         enter(&mut fleet, number);
         fleet.until_shared(&all, &[10; 10]);
         // Frozen for longer than it is trusted.
@@ -43,7 +50,7 @@ fn ten_instances_and_a_hundred_endpoints_for_minutes() {
         fleet.signal(&names[number], Signal::SIGSTOP);
         let others: Vec<&str> = all.iter().copied().filter(|name| *name != names[number]).collect();
         fleet.until_shared(&others, &[11, 11, 11, 11, 11, 11, 11, 11, 12]);
-        gone.extend(fleet.takeovers(&names[number], frozen));
+        gone.extend(told("frozen", fleet.takeovers(&names[number], frozen)));
         fleet.signal(&names[number], Signal::SIGCONT);
         fleet.until_shared(&all, &[10; 10]);
         // Cut off.
@@ -52,7 +59,7 @@ fn ten_instances_and_a_hundred_endpoints_for_minutes() {
         ways[number].set(Faults::cut());
         let others: Vec<&str> = all.iter().copied().filter(|name| *name != names[number]).collect();
         fleet.until_shared(&others, &[11, 11, 11, 11, 11, 11, 11, 11, 12]);
-        gone.extend(fleet.takeovers(&names[number], cut));
+        gone.extend(told("cut off", fleet.takeovers(&names[number], cut)));
         ways[number].heal();
         fleet.until_shared(&all, &[10; 10]);
         // Redis itself.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use super::call;
 use super::member::{Member, Tenure};
-use super::pass::{STAGGER, STAGGER_MAX};
 use super::session::{Sent, Session};
 use super::work::{Lease, tend};
 use crate::clock::Moment;
@@ -121,19 +120,20 @@ impl Member {
     fn fallback_at(&self, resource: &Resource, me: &MemberId) -> Moment {
         let since = self.free_since.get(&resource.id).copied().unwrap_or_default();
         let offered = resource.offer.is_some();
+        let ttl = self.settings.ttl;
         since.after(if offered {
-            STAGGER_MAX
+            self.pace.patience_max(ttl)
         } else {
-            self.patience_for(resource.id.as_str(), me).max(STAGGER)
+            self.patience_for(resource.id.as_str(), me).max(self.pace.step(ttl))
         })
     }
 
     /// When the next free resource may be taken in another's place.
     pub(super) fn next_fallback(&self, now: Moment) -> Option<Moment> {
-        let waiting =
-            self.free_since.values().map(|since| since.after(STAGGER_MAX)).filter(|at| *at > now).min();
+        let (step, longest) = (self.pace.step(self.settings.ttl), self.pace.patience_max(self.settings.ttl));
+        let waiting = self.free_since.values().map(|since| since.after(longest)).filter(|at| *at > now).min();
         let resting = self.resting.values().map(|(until, _)| *until).filter(|until| *until > now).min();
-        [waiting.map(|_| now.after(STAGGER)), resting].into_iter().flatten().min()
+        [waiting.map(|_| now.after(step)), resting].into_iter().flatten().min()
     }
 
     fn take_grants(

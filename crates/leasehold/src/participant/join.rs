@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::call;
 use super::member::Member;
-use super::pass::PERIOD;
+use super::pace::PERIOD;
 use super::renew::{Heartbeat, guard};
 use super::session::Session;
 use crate::clock::Moment;

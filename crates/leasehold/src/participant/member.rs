@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
+use super::pace::Pace;
 use super::release::Returning;
 use super::renew::Notice;
 use super::session::Session;
@@ -82,6 +83,7 @@ pub(super) struct Member {
     pub(super) published: Option<(ListingId, Nonce)>,
     pub(super) planned: Option<(Facts, Plan)>,
     pub(super) trouble: String,
+    pub(super) pace: Pace,
 }
 
 impl Member {
@@ -148,6 +150,7 @@ impl Member {
             published: None,
             planned: None,
             trouble: String::new(),
+            pace: Pace::default(),
         };
         (member, ledger)
     }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::member::Member;
+use super::pace::PERIOD;
 use super::renew::Notice;
 use super::session::{Session, Standing};
 use super::work::State;
@@ -26,11 +27,8 @@ use crate::store::{Hint, Hints, StoreError};
 /// How long reading a pool may take; nothing that is trusted waits for it.
 const READ_TIMEOUT_MIN: Duration = Duration::from_secs(1);
 const READ_TIMEOUT_MAX: Duration = Duration::from_secs(5);
-/// How often the others' beats are read when nothing else wakes the pass.
-pub(super) const PERIOD: Duration = Duration::from_millis(250);
-/// How much longer each rank waits before it does what the one before it should have done, and the most.
-pub(super) const STAGGER: Duration = Duration::from_millis(100);
-pub(super) const STAGGER_MAX: Duration = Duration::from_millis(500);
+/// How soon it is looked again at what is overdue and waits for others.
+const OVERDUE: Duration = Duration::from_millis(25);
 
 impl Member {
     /// Takes part until told to leave, then leaves in order: stop, drain, release, leave.
@@ -42,7 +40,10 @@ impl Member {
                 self.leaving = true;
                 self.planned = None;
             }
-            let again = match self.pass().await {
+            let began = self.clock.now();
+            let passed = self.pass().await;
+            self.pace.passed(began, self.clock.now());
+            let again = match passed {
                 Ok(again) => {
                     self.trouble.clear();
                     again
@@ -192,7 +193,12 @@ impl Member {
 
     /// Waits for a reason to pass again.
     async fn wait(&mut self, hints: &mut Hints, leave: &mut watch::Receiver<bool>) {
-        let until = self.next_wake();
+        let (until, rests_until) = (self.next_wake(), self.pace.rests_until());
+        let clock = Arc::clone(&self.clock);
+        let hinted = async {
+            clock.sleep_until(rests_until).await;
+            next_hint(hints).await
+        };
         let session = self.session.clone().filter(|session| !session.is_over());
         let over = async {
             match session {
@@ -217,7 +223,7 @@ impl Member {
         tokio::select! {
             biased;
             () = self.clock.sleep_until(until) => {}
-            hint = next_hint(hints) => doubted = hint == Hint::Doubted,
+            hint = hinted => doubted = hint == Hint::Doubted,
             work = self.ended.1.recv() => ended = work,
             told = self.notices.1.recv() => notice = told,
             _ = leave.changed(), if !self.leaving => {}
@@ -242,7 +248,7 @@ impl Member {
         let now = self.clock.now();
         let me = self.session.as_ref().map(|session| session.id());
         // What is overdue waits for its rank, not for a moment that has passed.
-        let due = self.listener.next_due(self.settings.ttl, me).map(|due| due.max(now.after(STAGGER / 4)));
+        let due = self.listener.next_due(self.settings.ttl, me).map(|due| due.max(now.after(OVERDUE)));
         let settled = Some(self.joined_at.after(self.settle())).filter(|at| *at > now);
         let fallback = self.next_fallback(now);
         [due, settled, fallback].into_iter().flatten().fold(now.after(PERIOD), Moment::min)

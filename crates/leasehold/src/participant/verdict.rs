@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use super::call;
 use super::member::Member;
-use super::pass::{STAGGER, STAGGER_MAX};
 use crate::clock::Moment;
 use crate::lease::MemberId;
 use crate::ledger::{Event, Reason};
@@ -60,13 +59,14 @@ impl Member {
     }
 
     fn stagger_for(&self, subject: &MemberId) -> Duration {
-        let Some(session) = &self.session else { return STAGGER_MAX };
+        let Some(session) = &self.session else { return self.pace.patience_max(self.settings.ttl) };
         self.patience_for(subject.as_str(), session.id())
     }
 
     /// How long this member waits for those that are preferred to it.
     pub(super) fn patience_for(&self, subject: &str, me: &MemberId) -> Duration {
-        stagger(plan::rank_of(&self.member_hashes, hash_id(subject), hash_id(me.as_str())))
+        let rank = plan::rank_of(&self.member_hashes, hash_id(subject), hash_id(me.as_str()));
+        self.pace.patience(rank, self.settings.ttl)
     }
 
     pub(super) async fn thaw_if_due(&mut self) -> Result<(), StoreError> {
@@ -78,10 +78,6 @@ impl Member {
         }
         Ok(())
     }
-}
-
-fn stagger(rank: usize) -> Duration {
-    STAGGER.saturating_mul(u32::try_from(rank).unwrap_or(u32::MAX)).min(STAGGER_MAX)
 }
 
 #[cfg(test)]

@@ -14,12 +14,13 @@ use super::address::Address;
 use super::args::Args;
 use super::connect::{self, Attempt};
 use super::foreign::Foreign;
+use super::pages::Shelf;
 use super::reply::{Remembered, Reply};
 use super::scripts::Script;
 use super::{CALL_MAX, failure};
 use crate::clock::{self, Moment};
-use crate::lease::Nonce;
-use crate::store::{StoreError, TTL_UNKNOWN};
+use crate::lease::{Nonce, ResourceId};
+use crate::store::{LeaseRecord, StoreError, TTL_UNKNOWN};
 
 /// How long replicas may take to confirm a write, where the address asks for it.
 const WAIT_MAX: Duration = Duration::from_secs(1);
@@ -40,6 +41,8 @@ pub(super) struct Shared {
     slot: tokio::sync::Mutex<Slot>,
     remembered: Mutex<Option<Remembered>>,
     pub(super) foreign: Foreign,
+    /// A reading of leases that was given up on.
+    pub(super) begun: Shelf<ResourceId, LeaseRecord>,
 }
 
 /// The one connection that calls share, and what became of the last attempt to have one.
@@ -70,6 +73,7 @@ impl Shared {
             slot: tokio::sync::Mutex::default(),
             remembered: Mutex::default(),
             foreign: Foreign::default(),
+            begun: Shelf::default(),
         }
     }
 

@@ -1,9 +1,10 @@
 //! What changed since a cursor, read page by page so that the server is never held up for long.
 //!
-//! Invariant: every page was read in the era of the first, and whatever changed before the first page was read is on one
-//! of them. What changes while pages are read is found again from the cursor that is answered.
+//! Invariant: every page was read in the era of the first, and whatever changed before the call is on one of them. What
+//! changes while pages are read is found again from the cursor that is answered.
 
 use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::args::Args;
@@ -11,7 +12,7 @@ use super::call::{self, Kind, Shared};
 use super::reply::Fields;
 use super::{MANY_MAX, scripts};
 use crate::lease::Pool;
-use crate::store::{Changed, Cursor, LeaseRecord, Offer, Others, SessionRecord, StoreError};
+use crate::store::{Changed, Cursor, Era, LeaseRecord, Offer, Others, SessionRecord, StoreError};
 
 /// How many records a page has.
 const PAGE: usize = 500;
@@ -27,6 +28,33 @@ pub(super) struct Kinds {
     pub(super) fields: &'static [&'static str],
 }
 
+/// How far a reading came. Who has no time to read everything in one go goes on from here, instead of never coming to an end.
+#[derive(Debug)]
+pub(super) struct Begun<K, T> {
+    pool: Pool,
+    since: Cursor,
+    era: Option<Era>,
+    after: u64,
+    items: BTreeMap<K, T>,
+}
+
+/// Where a reading that was given up on is left.
+pub(super) type Shelf<K, T> = Mutex<Option<Begun<K, T>>>;
+
+/// A reading, put on its shelf if it is given up on.
+struct Reading<'s, K, T> {
+    shelf: &'s Shelf<K, T>,
+    begun: Option<Begun<K, T>>,
+}
+
+impl<K, T> Drop for Reading<'_, K, T> {
+    fn drop(&mut self) {
+        if let Some(begun) = self.begun.take() {
+            *self.shelf.lock().unwrap_or_else(PoisonError::into_inner) = Some(begun);
+        }
+    }
+}
+
 /// Reads what changed, by key in order. After its fields `read` finds the name of the record.
 pub(super) async fn changed<K: Ord, T>(
     shared: &Shared,
@@ -35,8 +63,23 @@ pub(super) async fn changed<K: Ord, T>(
     since: Cursor,
     read: impl Fn(&mut Fields) -> Result<(K, T), StoreError>,
 ) -> Result<Changed<T>, StoreError> {
+    changed_from(shared, kind, (pool, since), &Shelf::default(), read).await
+}
+
+/// The same, from where a reading of the same was given up on.
+async fn changed_from<K: Ord, T>(
+    shared: &Shared,
+    kind: &Kinds,
+    (pool, since): (&Pool, Cursor),
+    shelf: &Shelf<K, T>,
+    read: impl Fn(&mut Fields) -> Result<(K, T), StoreError>,
+) -> Result<Changed<T>, StoreError> {
     for _ in 0..TRIES_MAX {
-        let reading = whole(shared, kind, pool, since, &read);
+        let begun = shelf.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let begun = begun.filter(|begun| (&begun.pool, begun.since) == (pool, since)).unwrap_or_else(|| {
+            Begun { pool: pool.clone(), since, era: None, after: since.0, items: BTreeMap::new() }
+        });
+        let reading = whole(shared, kind, Reading { shelf, begun: Some(begun) }, &read);
         if let Some(changed) = call::within(MANY_MAX, &shared.address.place, reading).await? {
             return Ok(changed);
         }
@@ -48,27 +91,31 @@ pub(super) async fn changed<K: Ord, T>(
 async fn whole<K: Ord, T>(
     shared: &Shared,
     kind: &Kinds,
-    pool: &Pool,
-    since: Cursor,
+    mut reading: Reading<'_, K, T>,
     read: &impl Fn(&mut Fields) -> Result<(K, T), StoreError>,
 ) -> Result<Option<Changed<T>>, StoreError> {
-    let mut items = BTreeMap::new();
-    let (mut first, mut after) = (None, since.0);
-    loop {
-        let mut page = shared.run(Kind::Read, &scripts::CHANGED, page_args(kind, pool, after)).await?;
-        let (era, seq) = *first.get_or_insert((page.era, page.seq));
-        if (page.era.nonce, page.era.frozen) != (era.nonce, era.frozen) {
-            return Ok(None);
+    let mut until = None;
+    while let Some(begun) = &mut reading.begun {
+        let args = page_args(kind, &begun.pool, begun.after);
+        let mut page = shared.run(Kind::Read, &scripts::CHANGED, args).await?;
+        let known = begun.era.replace(page.era).unwrap_or(page.era);
+        if (known.nonce, known.frozen) != (page.era.nonce, page.era.frozen) {
+            reading.begun = None;
+            break;
         }
-        after = page.rest.number()?;
+        // Whatever changed before this call is read by it, wherever an earlier one came to.
+        let until = *until.get_or_insert(page.seq);
+        begun.after = page.rest.number()?;
         // A record that changed between two pages is on both; the later one counts.
-        items.extend(page.rest.list(read)?);
-        // What lies beyond the first page's position is found from the cursor.
-        if page.word != "more" || after > seq {
-            let items = items.into_values().collect();
-            return Ok(Some(Changed { era, items, cursor: Cursor(seq) }));
+        begun.items.extend(page.rest.list(read)?);
+        // What lies beyond that is found from the cursor.
+        if page.word != "more" || begun.after > until {
+            let items = std::mem::take(&mut begun.items).into_values().collect();
+            reading.begun = None;
+            return Ok(Some(Changed { era: page.era, items, cursor: Cursor(until) }));
         }
     }
+    Ok(None)
 }
 
 fn page_args(kind: &Kinds, pool: &Pool, after: u64) -> Args {
@@ -123,7 +170,7 @@ pub(super) async fn leases(
     pool: &Pool,
     since: Cursor,
 ) -> Result<Changed<LeaseRecord>, StoreError> {
-    changed(shared, &LEASES, pool, since, |row| {
+    changed_from(shared, &LEASES, (pool, since), &shared.begun, |row| {
         let (token, mut holder) = (row.token()?, row.optional_id()?);
         let (mut ttl, revoked) = (Duration::from_millis(row.number()?), row.flag()?);
         let (to, load) = (row.optional_id()?, row.optional()?);

@@ -25,6 +25,7 @@ macro_rules! scripts {
                 Script::new(concat!(
                     include_str!("lua/era.lua"),
                     include_str!("lua/notice.lua"),
+                    include_str!("lua/names.lua"),
                     include_str!("lua/session.lua"),
                     include_str!("lua/lease.lua"),
                     include_str!(concat!("lua/", $file)),
@@ -34,7 +35,7 @@ macro_rules! scripts {
 
         /// All of them, to be sent when a connection begins.
         pub(super) fn all() -> Vec<&'static Script> {
-            vec![&*PROBE, &*MIGRATE, &*QUIET, $(&*$name),*]
+            vec![&*PROBE, &*MIGRATE, &*CHANGED, &*QUIET, $(&*$name),*]
         }
     };
 }
@@ -43,7 +44,6 @@ scripts! {
     ACQUIRE = "acquire.lua";
     APPEND = "append.lua";
     BEAT = "beat.lua";
-    CHANGED = "changed.lua";
     CLOSE = "close.lua";
     COLLECT = "collect.lua";
     COLLECT_LISTINGS = "collect_listings.lua";
@@ -66,13 +66,22 @@ scripts! {
     THAW = "thaw.lua";
 }
 
+/// Every member asks this all the time: it has nothing in it that reading does not need.
+pub(super) static CHANGED: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(concat!(
+        include_str!("lua/era.lua"),
+        include_str!("lua/notice.lua"),
+        include_str!("lua/names.lua"),
+        include_str!("lua/changed.lua"),
+    ))
+});
+
 /// Two in one: what changed among sessions, if nothing else did.
 pub(super) static QUIET: LazyLock<Script> = LazyLock::new(|| {
     Script::new(concat!(
         include_str!("lua/era.lua"),
         include_str!("lua/notice.lua"),
-        include_str!("lua/session.lua"),
-        include_str!("lua/lease.lua"),
+        include_str!("lua/names.lua"),
         include_str!("lua/quiet.lua"),
         include_str!("lua/changed.lua"),
     ))

@@ -2,25 +2,12 @@
 --
 -- The record (holder and token) is the truth among members. The mirror is the key that others look at; it can only
 -- refuse what the record would allow, never allow what the record refuses.
-local mirrored_pool, poll = ARGV[3], ARGV[4]
-
 local function leases_key(pool)
     return prefix .. ':' .. pool .. ':seq:leases'
 end
 
-local function mirror_key(resource)
-    return poll .. ':lease:' .. resource
-end
-
 local function node_key(id)
     return poll .. ':node:' .. id
-end
-
-local function lease_key(pool, resource)
-    if pool == mirrored_pool then
-        return poll .. ':fence:{' .. mirror_key(resource) .. '}'
-    end
-    return prefix .. ':' .. pool .. ':lease:' .. resource
 end
 
 -- What the mirror says. Others write there: something that is no text is somebody's all the same.

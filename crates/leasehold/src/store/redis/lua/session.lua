@@ -1,8 +1,4 @@
 -- Sessions: what every call of a session is judged by.
-local function session_key(id)
-    return prefix .. ':session:' .. id
-end
-
 local function session(id)
     local found = redis.call('HMGET', session_key(id), 'pool', 'ttl', 'beat', 'ended', 'reasserted')
     if not found[1] then

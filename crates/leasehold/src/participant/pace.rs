@@ -1,0 +1,95 @@
+//! How fast a member goes.
+//!
+//! Where passes take long, many members are busy with the same news, or the store is. Who then passes at every hint and
+//! does at once what others have not done yet only adds to that: it rests for as long as it passed, and the others have
+//! longer to do their part.
+
+use std::time::Duration;
+
+use crate::clock::Moment;
+
+/// How often the others' beats are read when nothing else wakes the pass.
+pub(super) const PERIOD: Duration = Duration::from_millis(250);
+/// How much longer each rank waits, at least, before it does what the one before it should have done.
+const STEP: Duration = Duration::from_millis(100);
+/// That at most, as a part of the TTL.
+const STEP_DIVISOR: u32 = 12;
+/// From which rank on all wait the same.
+const RANK_MAX: usize = 5;
+
+/// What this member's passes tell of how busy everybody is.
+#[derive(Debug, Default)]
+pub(super) struct Pace {
+    took: Duration,
+    ended: Moment,
+}
+
+impl Pace {
+    /// A pass that took unusually long is remembered for a few more.
+    pub(super) fn passed(&mut self, began: Moment, ended: Moment) {
+        self.took = ended.since(began).max(self.took / 2);
+        self.ended = ended;
+    }
+
+    /// Until when hints are left alone.
+    pub(super) fn rests_until(&self) -> Moment {
+        self.ended.after(self.took.min(PERIOD))
+    }
+
+    /// How long one rank waits for the one before it, among members with this TTL.
+    pub(super) fn step(&self, ttl: Duration) -> Duration {
+        self.took.min(ttl / STEP_DIVISOR).max(STEP)
+    }
+
+    /// How long this rank waits for all that come before it.
+    pub(super) fn patience(&self, rank: usize, ttl: Duration) -> Duration {
+        self.step(ttl) * u32::try_from(rank.min(RANK_MAX)).unwrap_or_default()
+    }
+
+    /// How long anybody waits.
+    pub(super) fn patience_max(&self, ttl: Duration) -> Duration {
+        self.patience(RANK_MAX, ttl)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TTL: Duration = Duration::from_secs(30);
+
+    fn after(passes: &[u64]) -> Pace {
+        let mut pace = Pace::default();
+        for millis in passes {
+            let began = pace.ended;
+            pace.passed(began, began.after(Duration::from_millis(*millis)));
+        }
+        pace
+    }
+
+    fn patience(pace: &Pace) -> [u128; 6] {
+        [0, 1, 4, 5, 6, usize::MAX].map(|rank| pace.patience(rank, TTL).as_millis())
+    }
+
+    #[test]
+    fn every_rank_waits_a_little_longer_up_to_a_limit() {
+        assert_eq!(patience(&Pace::default()), [0, 100, 400, 500, 500, 500]);
+        assert_eq!(patience(&after(&[20])), [0, 100, 400, 500, 500, 500]);
+        assert_eq!(Pace::default().patience_max(TTL), Duration::from_millis(500));
+    }
+
+    #[test]
+    fn who_is_busy_waits_longer_for_the_others() {
+        assert_eq!(patience(&after(&[300])), [0, 300, 1200, 1500, 1500, 1500]);
+        assert_eq!(patience(&after(&[9000])), [0, 2500, 10_000, 12_500, 12_500, 12_500]);
+        // With half a second left of it after four short ones, less than that after more.
+        assert_eq!(after(&[8000, 1, 1, 1, 1]).step(TTL), Duration::from_millis(500));
+        assert_eq!(after(&[8000, 1, 1, 1, 1, 1, 1, 1]).step(TTL), STEP);
+    }
+
+    #[test]
+    fn who_passed_for_long_rests_as_long_but_no_longer_than_a_period() {
+        let rested = |pace: &Pace| pace.rests_until().since(pace.ended).as_millis();
+        assert_eq!([&[2][..], &[40], &[2000]].map(|passes| rested(&after(passes))), [2, 40, 250]);
+    }
+}
