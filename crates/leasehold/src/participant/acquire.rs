@@ -94,7 +94,7 @@ impl Member {
         let mut due = Vec::new();
         let (ours, theirs): (Vec<_>, Vec<_>) = plan.placements().iter().partition(|placed| placed.to == *me);
         let late = |resource: &&Resource| {
-            now >= self.fallback_at(resource, me) && plan::may_take(facts, member, resource)
+            self.was_left(resource, me, now) && plan::may_take(facts, member, resource)
         };
         let free_of = |placed: &Placement| free.get(&placed.resource).copied();
         let ours = ours.into_iter().filter_map(free_of);
@@ -116,16 +116,15 @@ impl Member {
             && self.resting.get(id).is_none_or(|(until, _)| *until <= now)
     }
 
-    /// When this member may take a free resource that the plan gives to another.
-    fn fallback_at(&self, resource: &Resource, me: &MemberId) -> Moment {
-        let since = self.free_since.get(&resource.id).copied().unwrap_or_default();
-        let offered = resource.offer.is_some();
+    /// Whether a free resource was left alone for so long that this member may take it, though the plan gives it to another.
+    fn was_left(&self, resource: &Resource, me: &MemberId, now: Moment) -> bool {
         let ttl = self.settings.ttl;
-        since.after(if offered {
-            self.pace.patience_max(ttl)
-        } else {
-            self.patience_for(resource.id.as_str(), me).max(self.pace.step(ttl))
-        })
+        let left = now.since(self.free_since.get(&resource.id).copied().unwrap_or_default());
+        if resource.offer.is_some() {
+            return left >= self.pace.patience_max(ttl);
+        }
+        // The rank is worked out last: there may be many free resources, and many members.
+        left >= self.pace.step(ttl) && left >= self.patience_for(resource.id.as_str(), me)
     }
 
     /// When the next free resource may be taken in another's place.

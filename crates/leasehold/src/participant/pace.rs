@@ -12,8 +12,8 @@ use crate::clock::Moment;
 pub(super) const PERIOD: Duration = Duration::from_millis(250);
 /// How much longer each rank waits, at least, before it does what the one before it should have done.
 const STEP: Duration = Duration::from_millis(100);
-/// That at most, as a part of the TTL.
-const STEP_DIVISOR: u32 = 12;
+/// How long anybody rests or waits for the rank before it at most, as a part of the TTL: whoever rests hears nobody.
+const REST_DIVISOR: u32 = 12;
 /// From which rank on all wait the same.
 const RANK_MAX: usize = 5;
 
@@ -31,14 +31,14 @@ impl Pace {
         self.ended = ended;
     }
 
-    /// Until when hints are left alone.
-    pub(super) fn rests_until(&self) -> Moment {
-        self.ended.after(self.took.min(PERIOD))
+    /// Until when nothing that others did wakes a member with this TTL.
+    pub(super) fn rests_until(&self, ttl: Duration) -> Moment {
+        self.ended.after(self.took.min(ttl / REST_DIVISOR))
     }
 
     /// How long one rank waits for the one before it, among members with this TTL.
     pub(super) fn step(&self, ttl: Duration) -> Duration {
-        self.took.min(ttl / STEP_DIVISOR).max(STEP)
+        self.took.min(ttl / REST_DIVISOR).max(STEP)
     }
 
     /// How long this rank waits for all that come before it.
@@ -88,8 +88,8 @@ mod tests {
     }
 
     #[test]
-    fn who_passed_for_long_rests_as_long_but_no_longer_than_a_period() {
-        let rested = |pace: &Pace| pace.rests_until().since(pace.ended).as_millis();
-        assert_eq!([&[2][..], &[40], &[2000]].map(|passes| rested(&after(passes))), [2, 40, 250]);
+    fn who_passed_for_long_rests_as_long_but_hears_the_others_in_time() {
+        let rested = |pace: &Pace| pace.rests_until(TTL).since(pace.ended).as_millis();
+        assert_eq!([&[2][..], &[2000], &[9000]].map(|passes| rested(&after(passes))), [2, 2000, 2500]);
     }
 }

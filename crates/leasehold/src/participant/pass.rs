@@ -193,7 +193,8 @@ impl Member {
 
     /// Waits for a reason to pass again.
     async fn wait(&mut self, hints: &mut Hints, leave: &mut watch::Receiver<bool>) {
-        let (until, rests_until) = (self.next_wake(), self.pace.rests_until());
+        let rests_until = self.pace.rests_until(self.settings.ttl);
+        let until = self.next_wake().max(rests_until);
         let clock = Arc::clone(&self.clock);
         let hinted = async {
             clock.sleep_until(rests_until).await;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use redis::{ErrorKind, ServerErrorKind, Value};
 
-use super::duty::{self, Duty};
+use super::duty::{self, Call, Duty};
 use super::events::Events;
 use super::reports::{Reports, shown};
 use super::session::{Session, SessionKeys, literal};
@@ -45,6 +45,8 @@ struct Known {
     sessions: BTreeMap<String, Result<Session, String>>,
     deleted: BTreeSet<String>,
     paused: BTreeSet<ResourceId>,
+    /// The names of those that are listed.
+    listed: BTreeSet<String>,
     digest: Option<(String, Moment)>,
     reports: Reports,
 }
@@ -74,13 +76,27 @@ impl RedisSessions {
         found.extend(self.known().sessions.keys().cloned());
         let read = self.read(&found.into_iter().collect::<Vec<_>>()).await?;
         let sessions = read.into_iter().filter_map(|(name, session)| Some((name, session?))).collect();
-        let listing = {
+        let (listing, listed) = {
             let mut known = self.known();
             (known.sessions, known.deleted) = (sessions, deleted);
-            self.sort_out(&mut known, at)
+            (self.sort_out(&mut known, at), known.listed.clone())
         };
-        self.duty.tell(&self.line, &listing.id().0).await?;
+        self.duty.tell(&self.line, &listing.id().0, &listed).await?;
         Ok(listing)
+    }
+
+    /// Reads what somebody else found otherwise, and looks through everything if that does not explain it.
+    async fn compare(&self) -> Result<Listing, SourceError> {
+        if let Some((digest, theirs)) = self.duty.told(&self.line).await? {
+            let key = |name: &String| format!("{}{name}", self.keys.prefix);
+            let other: BTreeSet<String> =
+                self.known().listed.symmetric_difference(&theirs).map(key).collect();
+            let listing = self.look_at(other).await?;
+            if listing.id().0 == digest {
+                return Ok(listing);
+            }
+        }
+        self.look().await
     }
 
     /// The names of all sessions, and of those that are marked as deleted.
@@ -211,6 +227,7 @@ impl RedisSessions {
     /// What follows from all that is known.
     fn sort_out(&self, known: &mut Known, at: Moment) -> Listing {
         let (mut targets, mut paused, mut wrong) = (BTreeMap::new(), BTreeSet::new(), BTreeMap::new());
+        let mut listed = BTreeSet::new();
         for (name, session) in &known.sessions {
             let key = format!("{}{name}", self.keys.prefix);
             match session {
@@ -225,6 +242,7 @@ impl RedisSessions {
                 Ok(session) => match targets.get(&session.id) {
                     None => {
                         targets.insert(session.id.clone(), key);
+                        listed.insert(name.clone());
                     }
                     Some(first) => {
                         let why = format!("it has the id {} of {}", session.id, shown(first));
@@ -234,7 +252,7 @@ impl RedisSessions {
             }
         }
         known.reports.take(wrong);
-        known.paused = paused;
+        (known.paused, known.listed) = (paused, listed);
         let listing = Listing::new(targets.into_keys().collect()).unwrap_or_default();
         known.digest = Some((listing.id().0, at));
         listing
@@ -248,12 +266,13 @@ impl Source for RedisSessions {
             let changed = self.events.take();
             let mine = self.known().digest.clone();
             let mine = mine.as_ref().map(|(digest, at)| (digest.as_str(), *at));
-            if self.duty.calls(&self.line, mine).await? {
-                return self.look().await;
-            }
-            match changed {
-                Some(keys) => self.look_at(keys).await,
-                None => self.look().await,
+            match (self.duty.calls(&self.line, mine).await?, changed) {
+                (Call::Look, _) | (_, None) => self.look().await,
+                (Call::Compare, Some(keys)) => {
+                    self.look_at(keys).await?;
+                    self.compare().await
+                }
+                (Call::Rest, Some(keys)) => self.look_at(keys).await,
             }
         };
         match tokio::time::timeout(LOOK_MAX, looking).await {

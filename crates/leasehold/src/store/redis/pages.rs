@@ -124,10 +124,8 @@ fn page_args(kind: &Kinds, pool: &Pool, after: u64) -> Args {
 }
 
 const SESSIONS: Kinds = Kinds { name: "sessions", fields: &["pool", "ttl", "beat", "ended", "profile"] };
-const LEASES: Kinds = Kinds {
-    name: "leases",
-    fields: &["token", "holder", "ttl", "revoked", "offer_to", "offer_load", "foreign"],
-};
+/// A lease has a row, with all of it in one text.
+const LEASES: Kinds = Kinds { name: "leases", fields: &[] };
 
 pub(super) async fn sessions(
     shared: &Shared,
@@ -171,6 +169,8 @@ pub(super) async fn leases(
     since: Cursor,
 ) -> Result<Changed<LeaseRecord>, StoreError> {
     changed_from(shared, &LEASES, (pool, since), &shared.begun, |row| {
+        let mut row = row.parts()?;
+        row.text()?;
         let (token, mut holder) = (row.token()?, row.optional_id()?);
         let (mut ttl, revoked) = (Duration::from_millis(row.number()?), row.flag()?);
         let (to, load) = (row.optional_id()?, row.optional()?);

@@ -9,6 +9,9 @@ use super::failure::unreadable;
 use crate::lease::{BeatNumber, MemberId, Nonce, ResourceId, Term, Token};
 use crate::store::{Answer, Era, StoreError};
 
+/// What stands between the fields of a row, and in none of them.
+const SEPARATOR: char = '\u{1f}';
+
 /// What a handle remembers of the server from its own calls.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Remembered {
@@ -176,6 +179,14 @@ impl Fields {
                 }
             })
             .collect()
+    }
+
+    /// The fields of a row, which are one text.
+    pub(super) fn parts(&mut self) -> Result<Self, StoreError> {
+        let text = self.text()?;
+        let values: Vec<Value> =
+            text.split(SEPARATOR).map(|part| Value::BulkString(part.as_bytes().to_vec())).collect();
+        Ok(Self { place: Arc::clone(&self.place), values: values.into_iter() })
     }
 
     pub(super) fn terms(&mut self) -> Result<Vec<Term>, StoreError> {

@@ -1,28 +1,37 @@
 -- One page of what changed in a pool after a number, in the order of change.
--- Own arguments: 1 what kind, 2 pool, 3 after which number, 4 how many; then the fields of a record.
+-- Own arguments: 1 what kind, 2 pool, 3 after which number, 4 how many; then the fields of a record that has no row.
 local pool = arg(2)
 local order = redis.call('ZRANGEBYSCORE', prefix .. ':' .. pool .. ':seq:' .. arg(1), '(' .. arg(3), '+inf',
     'WITHSCORES', 'LIMIT', 0, arg(4))
-local fields = {}
-for place = 5, #ARGV - 9 do
-    fields[#fields + 1] = arg(place)
-end
-local function key_of(name)
-    if arg(1) == 'leases' then
-        return lease_key(pool, name)
-    elseif arg(1) == 'sessions' then
-        return session_key(name)
+local rows, last = {}, #order > 0 and order[#order] or arg(3)
+if arg(1) == 'leases' and #order > 0 then
+    local names = {}
+    for place = 1, #order, 2 do
+        names[#names + 1] = order[place]
     end
-    return prefix .. ':' .. pool .. ':' .. arg(1) .. ':' .. name
-end
-local rows, last = {}, arg(3)
-for place = 1, #order, 2 do
-    local record = redis.call('HMGET', key_of(order[place]), unpack(fields))
-    last = order[place + 1]
-    -- A session's record may be lost. It is absent then, and not ended.
-    if record[1] then
-        record[#fields + 1] = order[place]
-        rows[#rows + 1] = record
+    local found = redis.call('HMGET', rows_key(pool), unpack(names))
+    for place, name in ipairs(names) do
+        local number = order[2 * place]
+        if found[place] and string.sub(found[place], 1, #number + 1) == number .. '\31' then
+            rows[#rows + 1] = found[place]
+        elseif redis.call('EXISTS', lease_key(pool, name)) == 1 then
+            rows[#rows + 1] = row_of(number, pool, name)
+        end
+    end
+else
+    local fields = {}
+    for place = 5, #ARGV - 9 do
+        fields[#fields + 1] = arg(place)
+    end
+    for place = 1, #order, 2 do
+        local name = order[place]
+        local key = arg(1) == 'sessions' and session_key(name) or prefix .. ':' .. pool .. ':' .. arg(1) .. ':' .. name
+        local record = redis.call('HMGET', key, unpack(fields))
+        -- A session's record may be lost. It is absent then, and not ended.
+        if record[1] then
+            record[#fields + 1] = name
+            rows[#rows + 1] = record
+        end
     end
 end
 return answer(#order == 2 * tonumber(arg(4)) and 'more' or 'done', last, rows)

@@ -50,18 +50,22 @@ local function show_node(pool, id, ttl)
     end
 end
 
--- Says that leases changed, to whoever reads by cursor and whoever listens. Each change has a number of its own.
-local function touch_leases(pool, resources)
+-- Says that leases changed, to whoever reads by cursor and whoever listens. Each change has a number of its own. `records`
+-- are what they are now, where that is known.
+local function touch_leases(pool, resources, records)
     if #resources == 0 then
         return
     end
     era.seq = redis.call('HINCRBY', era_key, 'seq', #resources)
-    local order = {}
+    local order, rows = {}, {}
     for place, resource in ipairs(resources) do
-        order[2 * place - 1] = whole(era.seq - #resources + place)
-        order[2 * place] = resource
+        local number = whole(era.seq - #resources + place)
+        order[2 * place - 1], order[2 * place] = number, resource
+        rows[2 * place - 1] = resource
+        rows[2 * place] = records and row(number, records[place], resource) or row_of(number, pool, resource)
     end
     redis.call('ZADD', leases_key(pool), unpack(order))
+    redis.call('HSET', rows_key(pool), unpack(rows))
     tell(pool)
 end
 
@@ -83,9 +87,9 @@ end
 
 -- Gives leases to one session. Each item: resource, token, whether it stays revoked, who held it before.
 local function give(pool, id, ttl, items)
-    local resources = {}
+    local resources, records = {}, {}
     for place, item in ipairs(items) do
-        resources[place] = item[1]
+        resources[place], records[place] = item[1], { item[2], id, ttl, item[3] and '1' or '0' }
         if item[4] ~= '' and item[4] ~= id then
             redis.call('SREM', held_key(pool, item[4]), item[1])
             redis.call('SREM', revoked_key(pool, item[4]), item[1])
@@ -103,7 +107,7 @@ local function give(pool, id, ttl, items)
             end
         end
     end
-    touch_leases(pool, resources)
+    touch_leases(pool, resources, records)
 end
 
 -- Notes who else has a lease that no member holds, for members to see. It decides nothing: the mirror does.
