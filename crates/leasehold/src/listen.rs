@@ -101,13 +101,15 @@ impl Listener {
         self.last_read = at;
         let Some(era) = view.era() else { return };
         self.ttl_max = self.ttl_max.max(era.ttl_max);
-        let is_new_era = self.era != Some((era.nonce, era.frozen));
+        let before = self.era.replace((era.nonce, era.frozen));
+        let is_new_era = before != self.era;
         if is_new_era {
-            // A new era, or a thaw: nothing that was heard before counts.
-            self.era = Some((era.nonce, era.frozen));
             self.era_since = at;
-            self.heard.clear();
             self.orphans.clear();
+            // After a thaw silence goes on: beats are kept under one nonce. In a new era nothing that was heard counts.
+            if before.is_none_or(|(nonce, _)| nonce != era.nonce) {
+                self.heard.clear();
+            }
         } else if is_deaf(gap, era.ttl_max) {
             self.era_since = at;
         }

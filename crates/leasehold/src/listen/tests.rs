@@ -226,6 +226,26 @@ async fn a_lease_is_an_orphan_from_when_its_holder_is_known_to_be_gone() {
     assert_eq!(scene.orphans_at(4100).len(), 1);
 }
 
+/// Who dies while a store is frozen is missed a TTL later, and not a TTL after the thaw.
+#[tokio::test]
+async fn silence_that_began_in_a_frozen_store_goes_on_after_the_thaw() {
+    let mut scene = scene().await;
+    let unheard_of = scene.store.end_silent(&scene.session.id, BeatNumber(0), Nonce::generate()).await;
+    let Ok(crate::store::EndSilent::Frozen(nonce)) = unheard_of else { panic!("not frozen") };
+    scene.read_at(0).await;
+    let pulse = Pulse { era: nonce, number: BeatNumber(7), confirmed: BeatNumber(0) };
+    let Answer::Done(_) = scene.store.reassert(&scene.session, pulse, &[]).await.unwrap() else {
+        panic!("it was there before")
+    };
+    for millis in (1000..=3000).step_by(1000) {
+        scene.read_at(millis).await;
+    }
+    assert_eq!(scene.store.thaw(nonce).await.unwrap(), crate::store::Thawed::Thawed);
+    scene.read_at(3500).await;
+    assert!(!scene.silent_at(3999));
+    assert!(scene.silent_at(4000), "it was last heard at 1000");
+}
+
 /// A thaw that ends nobody changes nothing else that is read.
 #[tokio::test]
 async fn an_orphan_is_heard_as_one_after_a_thaw() {

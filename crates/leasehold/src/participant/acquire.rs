@@ -15,6 +15,8 @@ use crate::store::{Acquired, Answer, StoreError, Wanted};
 
 /// The most resources one call asks for, so that no call keeps the others' heartbeats waiting.
 const BATCH_MAX: usize = 256;
+/// The most resources that one pass takes in another's place: the others do so, too, and what they took is seen by the next.
+const LEFT_MAX: usize = 16;
 /// The most calls in one pass, so that what was revoked or has ended is not kept waiting.
 const BATCHES_MAX: usize = 16;
 
@@ -93,14 +95,16 @@ impl Member {
         let mut room = member.capacity.map_or(u64::MAX, |capacity| capacity.saturating_sub(plan.load(me)));
         let mut due = Vec::new();
         let (ours, theirs): (Vec<_>, Vec<_>) = plan.placements().iter().partition(|placed| placed.to == *me);
+        let may_ask_for = |resource: &&Resource| self.may_ask_for(&resource.id, now);
         let late = |resource: &&Resource| {
             self.was_left(resource, me, now) && plan::may_take(facts, member, resource)
         };
         let free_of = |placed: &Placement| free.get(&placed.resource).copied();
-        let ours = ours.into_iter().filter_map(free_of);
-        for resource in ours.chain(theirs.into_iter().filter_map(free_of).filter(late)) {
+        let ours = ours.into_iter().filter_map(free_of).filter(may_ask_for);
+        let left = theirs.into_iter().filter_map(free_of).filter(may_ask_for).filter(late).take(LEFT_MAX);
+        for resource in ours.chain(left) {
             let weight = u64::from(resource.weight.max(1));
-            if weight <= room && self.may_ask_for(&resource.id, now) {
+            if weight <= room {
                 room -= weight;
                 due.push(resource.id.clone());
             }
@@ -121,7 +125,7 @@ impl Member {
         let ttl = self.settings.ttl;
         let left = now.since(self.free_since.get(&resource.id).copied().unwrap_or_default());
         if resource.offer.is_some() {
-            return left >= self.pace.patience_max(ttl);
+            return left >= self.pace.patience_of_others(ttl);
         }
         // The rank is worked out last: there may be many free resources, and many members.
         left >= self.pace.step(ttl) && left >= self.patience_for(resource.id.as_str(), me)
@@ -129,7 +133,8 @@ impl Member {
 
     /// When the next free resource may be taken in another's place.
     pub(super) fn next_fallback(&self, now: Moment) -> Option<Moment> {
-        let (step, longest) = (self.pace.step(self.settings.ttl), self.pace.patience_max(self.settings.ttl));
+        let (step, longest) =
+            (self.pace.step(self.settings.ttl), self.pace.patience_of_others(self.settings.ttl));
         let waiting = self.free_since.values().map(|since| since.after(longest)).filter(|at| *at > now).min();
         let resting = self.resting.values().map(|(until, _)| *until).filter(|until| *until > now).min();
         [waiting.map(|_| now.after(step)), resting].into_iter().flatten().min()

@@ -14,8 +14,10 @@ pub(super) const PERIOD: Duration = Duration::from_millis(250);
 const STEP: Duration = Duration::from_millis(100);
 /// How long anybody rests or waits for the rank before it at most, as a part of the TTL: whoever rests hears nobody.
 const REST_DIVISOR: u32 = 12;
-/// From which rank on all wait the same.
-const RANK_MAX: usize = 5;
+/// From which rank on all wait the same. Of a hundred members, few should ever ask for the same thing.
+const RANK_MAX: usize = 20;
+/// The rank of who has none, and of everybody else where one was named.
+const RANK_OTHER: usize = 5;
 
 /// What this member's passes tell of how busy everybody is.
 #[derive(Debug, Default)]
@@ -46,9 +48,9 @@ impl Pace {
         self.step(ttl) * u32::try_from(rank.min(RANK_MAX)).unwrap_or_default()
     }
 
-    /// How long anybody waits.
-    pub(super) fn patience_max(&self, ttl: Duration) -> Duration {
-        self.patience(RANK_MAX, ttl)
+    /// How long whoever has no rank waits for those that have one.
+    pub(super) fn patience_of_others(&self, ttl: Duration) -> Duration {
+        self.patience(RANK_OTHER, ttl)
     }
 }
 
@@ -67,21 +69,21 @@ mod tests {
         pace
     }
 
-    fn patience(pace: &Pace) -> [u128; 6] {
-        [0, 1, 4, 5, 6, usize::MAX].map(|rank| pace.patience(rank, TTL).as_millis())
+    fn patience(pace: &Pace) -> [u128; 5] {
+        [0, 1, 6, 20, usize::MAX].map(|rank| pace.patience(rank, TTL).as_millis())
     }
 
     #[test]
     fn every_rank_waits_a_little_longer_up_to_a_limit() {
-        assert_eq!(patience(&Pace::default()), [0, 100, 400, 500, 500, 500]);
-        assert_eq!(patience(&after(&[20])), [0, 100, 400, 500, 500, 500]);
-        assert_eq!(Pace::default().patience_max(TTL), Duration::from_millis(500));
+        assert_eq!(patience(&Pace::default()), [0, 100, 600, 2000, 2000]);
+        assert_eq!(patience(&after(&[20])), [0, 100, 600, 2000, 2000]);
+        assert_eq!(Pace::default().patience_of_others(TTL), Duration::from_millis(500));
     }
 
     #[test]
     fn who_is_busy_waits_longer_for_the_others() {
-        assert_eq!(patience(&after(&[300])), [0, 300, 1200, 1500, 1500, 1500]);
-        assert_eq!(patience(&after(&[9000])), [0, 2500, 10_000, 12_500, 12_500, 12_500]);
+        assert_eq!(patience(&after(&[300])), [0, 300, 1800, 6000, 6000]);
+        assert_eq!(patience(&after(&[9000])), [0, 2500, 15_000, 50_000, 50_000]);
         // With half a second left of it after four short ones, less than that after more.
         assert_eq!(after(&[8000, 1, 1, 1, 1]).step(TTL), Duration::from_millis(500));
         assert_eq!(after(&[8000, 1, 1, 1, 1, 1, 1, 1]).step(TTL), STEP);

@@ -59,7 +59,7 @@ impl Member {
     }
 
     fn stagger_for(&self, subject: &MemberId) -> Duration {
-        let Some(session) = &self.session else { return self.pace.patience_max(self.settings.ttl) };
+        let Some(session) = &self.session else { return self.pace.patience_of_others(self.settings.ttl) };
         self.patience_for(subject.as_str(), session.id())
     }
 
