@@ -3,7 +3,7 @@
 //! Views may be late or differ between members; that costs time, never safety, because the store decides every
 //! race.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -282,7 +282,6 @@ impl View {
     #[must_use]
     pub fn resources(&self) -> Vec<plan::Resource> {
         let nothing: Arc<BTreeMap<String, String>> = Arc::default();
-        let mut resources: BTreeMap<ResourceId, plan::Resource> = BTreeMap::new();
         let plain = |id: &ResourceId| plan::Resource {
             id: id.clone(),
             weight: 1,
@@ -294,9 +293,10 @@ impl View {
             holder: None,
             offer: None,
         };
-        for (resource, listed_by) in self.listed() {
-            resources.insert(resource.clone(), plan::Resource { listed_by, ..plain(resource) });
-        }
+        let listed = self.listed().into_iter();
+        let mut resources: BTreeMap<ResourceId, plan::Resource> = listed
+            .map(|(resource, listed_by)| (resource.clone(), plan::Resource { listed_by, ..plain(resource) }))
+            .collect();
         for declared in self.declared.values().filter(|declared| !declared.removed) {
             let entry =
                 resources.entry(declared.resource.clone()).or_insert_with(|| plain(&declared.resource));
@@ -304,18 +304,25 @@ impl View {
             entry.weight = declared.weight.max(1);
             entry.requires = Arc::new(declared.requires.clone());
         }
-        for lease in self.leases.values() {
-            match self.holder(&lease.resource) {
-                Some(holder) => {
-                    let entry =
-                        resources.entry(lease.resource.clone()).or_insert_with(|| plain(&lease.resource));
-                    entry.holder = Some(holder.clone());
+        let ended: BTreeSet<&MemberId> =
+            self.sessions.values().filter(|session| session.ended).map(|session| &session.id).collect();
+        let holder = |lease: &LeaseRecord| lease.holder.clone().filter(|holder| !ended.contains(holder));
+        let (mut leases, mut unlisted) = (self.leases.values().peekable(), Vec::new());
+        for entry in resources.values_mut() {
+            // Both are in order: nothing is looked for.
+            while let Some(lease) = leases.next_if(|lease| lease.resource <= entry.id) {
+                if lease.resource != entry.id {
+                    unlisted.push(lease);
+                    continue;
                 }
-                None => {
-                    if let Some(entry) = resources.get_mut(&lease.resource) {
-                        entry.offer = lease.offer.clone();
-                    }
-                }
+                entry.holder = holder(lease);
+                entry.offer = lease.offer.clone().filter(|_| entry.holder.is_none());
+            }
+        }
+        for lease in unlisted.into_iter().chain(leases) {
+            if let Some(holder) = holder(lease) {
+                let entry = plan::Resource { holder: Some(holder), ..plain(&lease.resource) };
+                resources.insert(lease.resource.clone(), entry);
             }
         }
         for mark in self.marks() {

@@ -45,7 +45,8 @@ struct Known {
     sessions: BTreeMap<String, Result<Session, String>>,
     deleted: BTreeSet<String>,
     paused: BTreeSet<ResourceId>,
-    /// The names of those that are listed.
+    /// What follows from all that, and the names of those that are listed.
+    listing: Listing,
     listed: BTreeSet<String>,
     digest: Option<(String, Moment)>,
     reports: Reports,
@@ -184,6 +185,9 @@ impl RedisSessions {
 
     /// Reads again what changed, and nothing else.
     async fn look_at(&self, keys: BTreeSet<String>) -> Result<Listing, SourceError> {
+        if keys.is_empty() {
+            return Ok(self.known().listing.clone());
+        }
         let mark = self.keys.deleted();
         let name = |key: &String| {
             let name = key.strip_prefix(&mark).or_else(|| key.strip_prefix(&self.keys.prefix));
@@ -255,6 +259,7 @@ impl RedisSessions {
         (known.paused, known.listed) = (paused, listed);
         let listing = Listing::new(targets.into_keys().collect()).unwrap_or_default();
         known.digest = Some((listing.id().0, at));
+        known.listing = listing.clone();
         listing
     }
 }
