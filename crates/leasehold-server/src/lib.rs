@@ -10,6 +10,7 @@
 
 mod access;
 mod app;
+mod board;
 mod door;
 pub mod events;
 pub mod fence;
@@ -24,6 +25,7 @@ mod openapi;
 #[cfg(feature = "otlp")]
 pub mod otlp;
 mod own;
+mod page;
 mod problem;
 mod request;
 mod rest;
