@@ -16,7 +16,7 @@ fn told(args: &[&str]) -> String {
     said.out
 }
 
-const COMMANDS: [&str; 14] = [
+const COMMANDS: [&str; 21] = [
     "demo",
     "run",
     "check",
@@ -26,9 +26,16 @@ const COMMANDS: [&str; 14] = [
     "explain",
     "events",
     "drain",
+    "undrain",
     "cordon",
+    "uncordon",
     "pin",
+    "unpin",
     "pause",
+    "resume",
+    "revoke",
+    "resign",
+    "top",
     "completions",
     "man",
 ];

@@ -26,8 +26,9 @@ export function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
+// A colour for each name, in the order in which names are met: the first twelve have their own.
+const colours = new Map();
 export function colour(name) {
-  let hash = 2166136261;
-  for (const c of name) hash = Math.imul(hash ^ c.codePointAt(0), 16777619);
-  return "c" + ((hash >>> 0) % 12);
+  if (!colours.has(name)) colours.set(name, "c" + (colours.size % 12));
+  return colours.get(name);
 }

@@ -88,10 +88,13 @@ function lane(one, is) {
   say(one.parts.age, is.since === null ? "–" : span(end - is.since));
   const seen = is.bars.filter((bar) => (bar.until === null ? end : bar.until) > from);
   if (one.bars === null || one.bars.length !== seen.length) {
-    one.bars = seen.map((bar) => el("span", { class: "bar " + colour(bar.owner) }, own(bar.owner)));
-    one.parts.lane.replaceChildren(...one.bars);
+    one.bars = seen.map((bar) => el("span", { class: "bar " + colour(bar.owner), "data-owner": bar.owner }));
+    one.known = el("span", { class: "known" });
+    one.parts.lane.replaceChildren(one.known, ...one.bars);
     one.parts.lane.classList.toggle("paused", is.state === "paused");
   }
+  // From the first tenure on it is known who had it, and when nobody did.
+  one.known.style.left = (seen.length ? 100 * Math.max(0, (is.bars[0].from - from) / (end - from)) : 100).toFixed(2) + "%";
   let before = 0;
   const said = [];
   seen.forEach((bar, place) => {

@@ -36,7 +36,7 @@ export function levels() {
     level(String(head.unowned), head.unowned ? "unowned, for " + span(worst) + " at most" : "unowned", head.unowned ? "bad" : ""),
     level(String(model.members.size), "members"),
     level(String(head.imbalance), "off the fair share at most", head.imbalance > 1 ? "warn" : ""),
-    level((twice / 1000).toFixed(1) + " s", "held by two, in the time shown", twice > 0 ? "bad" : ""));
+    level((twice / 1000).toFixed(1) + " s", "held by two at once", twice > 0 ? "bad" : ""));
   const trouble = head.frozen ? "The store is frozen: it may have forgotten something, and nothing changes hands until its holders had time to say what they hold."
     : head.trouble ? "The store does not answer: " + head.trouble : "";
   $("trouble").hidden = !trouble;
@@ -66,8 +66,8 @@ export function members(act) {
 }
 
 function row(member, act) {
-  const most = Math.max(member.share[1], member.held, 1);
-  const share = member.share[0] === member.share[1] ? String(member.share[0]) : member.share.join("–");
+  const [least, most] = member.share || [0, 0];
+  const share = member.share === null ? "–" : least === most ? String(least) : least + "–" + most;
   const tags = member.state.map((word) => el("span", { class: "tag warn" }, word));
   if (member.kind === "rest") tags.push(el("span", { class: "tag soft" }, "REST"));
   const beat = el("td", { class: "number" });
@@ -78,7 +78,7 @@ function row(member, act) {
   const cordoned = member.state.includes("cordoned");
   const acts = member.kind === "rest" ? "" : [button(drained ? "undrain" : "drain"), button(cordoned ? "uncordon" : "cordon")];
   return el("tr", {}, el("td", { title: member.id }, owns, " ", ...tags),
-    el("td", { class: "number" }, el("progress", { max: String(most), value: String(member.held), "aria-label": member.name + " holds " + member.held + " of " + share }), " " + member.held),
+    el("td", { class: "number" }, el("progress", { max: String(Math.max(most, member.held, 1)), value: String(member.held), "aria-label": member.name + " holds " + member.held + " of " + share }), " " + member.held),
     el("td", { class: "number" }, share + (member.capacity === null ? "" : " of " + member.capacity)), el("td", {}, member.version || "–"), beat,
     mayAct() ? el("td", { class: "acts" }, acts) : "");
 }

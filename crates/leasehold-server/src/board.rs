@@ -11,7 +11,7 @@ mod picture;
 pub(crate) mod watch;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use leasehold::Pool;
 use leasehold::store::Store;
@@ -22,9 +22,9 @@ use crate::settings::Limits;
 
 /// The boards that are being drawn.
 #[derive(Debug, Default)]
-pub(crate) struct Boards(Mutex<HashMap<Pool, Weak<Board>>>);
+pub(crate) struct Boards(Mutex<HashMap<Pool, Arc<Board>>>);
 
-/// One pool's board. It is drawn for as long as somebody has it.
+/// One pool's board. It is drawn for as long as somebody looks, and a while longer.
 #[derive(Debug)]
 pub(crate) struct Board {
     pictures: signal::Receiver<Arc<Picture>>,
@@ -41,14 +41,14 @@ impl Boards {
     /// The board of a pool, drawn from now on if nobody looked before.
     pub(crate) fn of(&self, pool: &Pool, store: &Arc<dyn Store>, limits: &Limits) -> Arc<Board> {
         let mut boards = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(board) = boards.get(pool).and_then(Weak::upgrade) {
-            return board;
+        boards.retain(|_, board| !board.drawing.is_finished());
+        if let Some(board) = boards.get(pool) {
+            return Arc::clone(board);
         }
-        boards.retain(|_, board| board.strong_count() > 0);
         let (told, pictures) = signal::channel(Arc::default());
         let drawing = tokio::spawn(follow::draw(pool.clone(), Arc::clone(store), limits.call, told));
         let board = Arc::new(Board { pictures, drawing });
-        boards.insert(pool.clone(), Arc::downgrade(&board));
+        boards.insert(pool.clone(), Arc::clone(&board));
         board
     }
 }

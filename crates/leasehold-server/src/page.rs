@@ -111,7 +111,9 @@ mod tests {
             let text = std::str::from_utf8(bytes).unwrap().replace("http://www.w3.org/2000/svg", "");
             assert!(!text.contains("://"), "{name} names another host");
             // What others have written is never taken for markup.
-            for markup in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", " style="] {
+            for markup in
+                ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", " style="]
+            {
                 assert!(!text.contains(markup), "{name} uses {markup}");
             }
         }

@@ -52,7 +52,8 @@ pub fn note(view: &View, act: &Act) -> Option<String> {
         living.any(|session| session.profile.name.as_str() == name)
     };
     let is_resource = |id: &str| view.resources().iter().any(|resource| resource.id.as_str() == id);
-    let waits = |what: &str, name: &str| Some(format!("no {what} {name} is there now; the mark waits for it"));
+    let waits =
+        |what: &str, name: &str| Some(format!("no {what} {name} is there now; the mark waits for it"));
     match act {
         Act::Drain { member } | Act::Cordon { member } if !is_member(member.as_str()) => {
             waits("member", member.as_str())
@@ -61,7 +62,10 @@ pub fn note(view: &View, act: &Act) -> Option<String> {
             waits("resource", resource.as_str())
         }
         Act::Pin { member, .. } if !is_member(member.as_str()) => waits("member", member.as_str()),
-        Act::Revoke { .. } => Some("whoever the plan names takes it next, perhaps the same member; drain or pause keeps it away".to_owned()),
+        Act::Revoke { .. } => Some(
+            "whoever the plan names takes it next, perhaps the same member; drain or pause keeps it away"
+                .to_owned(),
+        ),
         _ => None,
     }
 }

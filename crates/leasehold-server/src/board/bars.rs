@@ -58,9 +58,7 @@ impl Bars {
                 self.end(&entry.member, resource, token, at, "stopped")
             }
             // Written by whoever found out, about the one who fell silent.
-            (Event::Expired, _) => {
-                self.all_of(entry.other.as_ref().unwrap_or(&entry.member), at, "expired")
-            }
+            (Event::Expired, _) => self.all_of(entry.other.as_ref().unwrap_or(&entry.member), at, "expired"),
             (Event::Left, _) => self.all_of(&entry.member, at, "released"),
             _ => {}
         }
@@ -142,8 +140,7 @@ mod tests {
         bars.take(&row("x", Event::Stopped, Some(("a", 1)), 20));
         bars.take(&row("x", Event::Released, Some(("a", 1)), 21));
         bars.take(&row("y", Event::Acquired, Some(("a", 2)), 25));
-        let expected =
-            [("x".to_owned(), 10, Some(20), Some("stopped")), ("y".to_owned(), 25, None, None)];
+        let expected = [("x".to_owned(), 10, Some(20), Some("stopped")), ("y".to_owned(), 25, None, None)];
         assert_eq!(seen(&bars), expected);
     }
 

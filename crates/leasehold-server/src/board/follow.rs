@@ -22,6 +22,8 @@ const PERIOD: Duration = Duration::from_millis(500);
 /// How many rows of the ledger one read brings, and how many of them are kept to be shown.
 const ROWS: usize = 1000;
 const FEED_MAX: usize = 300;
+/// How long a board is drawn after the last one looked: whoever loads the page again has it at once.
+const KEPT: Duration = Duration::from_secs(30);
 /// A plan takes its time where there is much to share out: no more than this part of it is spent on plans.
 const PLAN_SHARE: u32 = 8;
 
@@ -31,7 +33,7 @@ struct Artist {
     store: Arc<dyn Store>,
     call: Duration,
     view: View,
-    plan: Plan,
+    plan: Option<Plan>,
     /// When the next plan may be computed.
     plan_at: Moment,
     /// Whether something changed since the last one.
@@ -46,7 +48,7 @@ struct Artist {
     history: bool,
 }
 
-/// Draws until nobody has the board any more.
+/// Draws until nobody has looked for a while.
 pub(super) async fn draw(
     pool: Pool,
     store: Arc<dyn Store>,
@@ -59,7 +61,7 @@ pub(super) async fn draw(
         pool,
         store,
         call,
-        plan: Plan::default(),
+        plan: None,
         plan_at: Moment::default(),
         stale: true,
         bars: Bars::default(),
@@ -69,7 +71,14 @@ pub(super) async fn draw(
         after: 0,
         history: false,
     };
+    let mut looked_at = clock::now();
     loop {
+        // The board itself has one, for those who come.
+        if told.receiver_count() > 1 {
+            looked_at = clock::now();
+        } else if clock::now().since(looked_at) > KEPT {
+            return;
+        }
         let before = Arc::clone(&told.borrow());
         let (picture, more) = match artist.look(&before).await {
             Ok((picture, more)) => (picture, more),
@@ -110,7 +119,7 @@ impl Artist {
         let seen = tokio::time::timeout(self.call, reading).await.map_err(late)??;
         self.stale |= seen.changed;
         let beats = self.hear();
-        // The first picture does not wait for the ledger, which may be long.
+        // The first picture waits neither for the ledger, which may be long, nor for a plan.
         let first = before.number == 0;
         let rows = if first { 0 } else { self.read().await? };
         let more = first || rows == ROWS;
@@ -118,22 +127,23 @@ impl Artist {
         self.history |= !first && !more;
         let facts = self.view.facts(usize::MAX);
         let now = clock::now();
-        let planned = self.stale && now >= self.plan_at;
+        let planned = !first && self.stale && now >= self.plan_at;
         if planned {
-            self.plan = Plan::compute(&facts);
+            self.plan = Some(Plan::compute(&facts));
             let after = clock::now();
             self.plan_at = after.after(after.since(now) * PLAN_SHARE);
             self.stale = false;
         }
         let healed = before.head.trouble.is_some();
-        let changed = first || seen.changed || planned || beats || rows > 0 || healed || history != self.history;
+        let changed =
+            first || seen.changed || planned || beats || rows > 0 || healed || history != self.history;
         if !changed {
             return Ok((None, more));
         }
         let sight = Sight {
             view: &self.view,
             facts: &facts,
-            plan: &self.plan,
+            plan: self.plan.as_ref(),
             bars: &self.bars,
             heard: &self.heard,
             history: self.history,

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
 
+use leasehold::MemberId;
 use leasehold::plan::{Facts, Plan};
 use leasehold::store::{Mark, MarkKind};
 use leasehold::view::View;
-use leasehold::{MemberId, ResourceId};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -71,8 +71,8 @@ pub(crate) struct MemberRow {
     pub(crate) kind: &'static str,
     /// What it holds, by weight.
     pub(crate) held: u64,
-    /// The least and the most of its fair share.
-    pub(crate) share: [u64; 2],
+    /// The least and the most of its fair share; null until that was computed.
+    pub(crate) share: Option<[u64; 2]>,
     /// The most weight it takes.
     pub(crate) capacity: Option<u64>,
     /// The version of the program it runs.
@@ -153,8 +153,8 @@ pub(crate) struct FeedRow {
 pub(crate) struct Sight<'a> {
     pub(crate) view: &'a View,
     pub(crate) facts: &'a Facts,
-    /// Perhaps of a moment before.
-    pub(crate) plan: &'a Plan,
+    /// Perhaps of a moment before, or none yet.
+    pub(crate) plan: Option<&'a Plan>,
     pub(crate) bars: &'a Bars,
     pub(crate) heard: &'a HashMap<MemberId, (u64, Option<u64>)>,
     pub(crate) history: bool,
@@ -168,7 +168,8 @@ impl Picture {
         let owned = resources.values().filter(|row| row.is.owner.is_some()).count();
         let unowned = |row: &&Arc<Row<ResourceRow>>| row.is.owner.is_none() && row.is.state != "paused";
         let distance = |member: &leasehold::plan::Member| {
-            let (load, quota) = (sight.plan.load(&member.id), sight.plan.quota(&member.id));
+            let Some(plan) = sight.plan else { return 0 };
+            let (load, quota) = (plan.load(&member.id), plan.quota(&member.id));
             load.saturating_sub(quota.ceiling).max(quota.floor.saturating_sub(load))
         };
         let head = Head {
@@ -214,12 +215,12 @@ fn name_of(view: &View, member: &MemberId) -> String {
 
 fn resource_rows<'a>(sight: &'a Sight<'_>) -> impl Iterator<Item = (String, ResourceRow)> + 'a {
     let Sight { view, facts, plan, bars, .. } = sight;
-    let moves: HashMap<&ResourceId, &MemberId> =
-        plan.moves().iter().map(|step| (&step.resource, &step.to)).collect();
-    let placed: HashMap<&ResourceId, &MemberId> =
-        plan.placements().iter().map(|step| (&step.resource, &step.to)).collect();
-    let nobody: HashMap<&ResourceId, String> =
-        plan.unplaceable().iter().map(|step| (&step.resource, step.reason.to_string())).collect();
+    let (mut moves, mut placed, mut nobody) = (HashMap::new(), HashMap::new(), HashMap::new());
+    if let Some(plan) = plan {
+        moves.extend(plan.moves().iter().map(|step| (&step.resource, &step.to)));
+        placed.extend(plan.placements().iter().map(|step| (&step.resource, &step.to)));
+        nobody.extend(plan.unplaceable().iter().map(|step| (&step.resource, step.reason.to_string())));
+    }
     facts.resources.iter().map(move |resource| {
         let id = &resource.id;
         let lease = view.leases().get(id);
@@ -260,12 +261,20 @@ fn resource_rows<'a>(sight: &'a Sight<'_>) -> impl Iterator<Item = (String, Reso
 }
 
 fn member_rows<'a>(sight: &'a Sight<'_>) -> impl Iterator<Item = (String, MemberRow)> + 'a {
-    let Sight { view, plan, heard, .. } = sight;
+    let Sight { view, plan, heard, facts, .. } = sight;
+    let (planned, nothing) = (plan.is_some(), Plan::default());
+    let plan = plan.unwrap_or(&nothing);
+    let mut held: HashMap<&MemberId, u64> = HashMap::new();
+    for resource in &facts.resources {
+        if let Some(holder) = &resource.holder {
+            *held.entry(holder).or_default() += u64::from(resource.weight.max(1));
+        }
+    }
     let mut rows: BTreeMap<String, MemberRow> = BTreeMap::new();
     for session in view.sessions().values().filter(|session| !session.ended) {
         let profile = &session.profile;
         let name = profile.name.as_str();
-        let held = plan.load(&session.id);
+        let held = held.get(&session.id).copied().unwrap_or(0);
         let heard = heard.get(&session.id).and_then(|(_, at)| *at);
         let is_rest = Holder::of(profile).is_some();
         let id = if is_rest { name.to_owned() } else { session.id.to_string() };
@@ -290,7 +299,7 @@ fn member_rows<'a>(sight: &'a Sight<'_>) -> impl Iterator<Item = (String, Member
             name: name.to_owned(),
             kind: if is_rest { "rest" } else { "member" },
             held,
-            share: [quota.floor, quota.ceiling],
+            share: planned.then_some([quota.floor, quota.ceiling]),
             capacity: profile.capacity.filter(|_| !is_rest),
             version: profile.version.clone(),
             state: states.into_iter().filter(|(is, _)| *is).map(|(_, word)| word).collect(),

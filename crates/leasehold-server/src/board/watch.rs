@@ -60,6 +60,9 @@ pub(crate) struct Change {
 pub(crate) async fn watch(State(app): State<App>, within: InPool) -> Answer<Response> {
     let board = app.boards().of(&within.pool, app.store(), &app.limits());
     let pictures = board.pictures.clone();
+    let mut pictures = pictures;
+    // Whoever comes later begins with what there is.
+    pictures.mark_changed();
     let watcher = Watcher { _board: board, pictures, told: Arc::default(), waiting: VecDeque::new() };
     let events = stream::unfold(watcher, |mut watcher| async move {
         let event = watcher.next().await;

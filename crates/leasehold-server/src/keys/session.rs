@@ -36,9 +36,8 @@ pub(crate) async fn begin(
 ) -> Result<Secret, KeyError> {
     for _ in 0..TRIES {
         let marks = store.marks(&server_pool(), Cursor::START).await?.items;
-        let found = |id: &String| {
-            marks.iter().find(|mark: &&Mark| mark.kind == MarkKind::Key && mark.subject == *id)
-        };
+        let found =
+            |id: &String| marks.iter().find(|mark: &&Mark| mark.kind == MarkKind::Key && mark.subject == *id);
         // The one that ends first has ended, is free, or is the oldest.
         let ends = |id: &String| found(id).and_then(Record::of).and_then(|record| record.expires_ms);
         let Some(id) = places(key).min_by_key(|id| ends(id).unwrap_or(0)) else { break };
@@ -73,9 +72,7 @@ pub(crate) async fn end(store: &dyn Store, id: &str) -> Result<(), KeyError> {
         let marks = store.marks(&server_pool(), Cursor::START).await?.items;
         let is_it = |mark: &&Mark| mark.kind == MarkKind::Key && mark.subject == id && mark.value.is_some();
         let Some(mark) = marks.iter().find(is_it) else { return Ok(()) };
-        if let Marked::Set(_) =
-            store.set_mark(&server_pool(), MarkKind::Key, id, None, mark.version).await?
-        {
+        if let Marked::Set(_) = store.set_mark(&server_pool(), MarkKind::Key, id, None, mark.version).await? {
             return Ok(());
         }
     }

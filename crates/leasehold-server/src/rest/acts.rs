@@ -91,8 +91,7 @@ pub(crate) async fn act(
         }
         Ok::<_, Problem>((act, outcome))
     });
-    let lost =
-        |_| Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", "look whether it was done");
+    let lost = |_| Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", "look whether it was done");
     let (act, outcome) = doing.await.map_err(lost)??;
     let conflict = |word, said: String| Err(Problem::new(StatusCode::CONFLICT, word, said));
     match outcome {

@@ -236,7 +236,11 @@ mod tests {
         let with = |word: &Word| {
             let tries = [(Some(member.clone()), None), (None, Some(resource.clone())), (None, None)];
             let both = (Some(member.clone()), Some(resource.clone()));
-            tries.into_iter().chain([both]).filter_map(|(m, r)| Act::new(*word, m, r).ok()).collect::<Vec<_>>()
+            tries
+                .into_iter()
+                .chain([both])
+                .filter_map(|(m, r)| Act::new(*word, m, r).ok())
+                .collect::<Vec<_>>()
         };
         Word::ALL.iter().flat_map(with).collect()
     }
