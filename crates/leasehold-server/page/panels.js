@@ -24,6 +24,13 @@ function level(value, text, tone = "") {
   return el("div", { class: "level " + tone }, el("b", {}, value), el("span", {}, text));
 }
 
+const seconds = (ms) => (ms < 1000 ? ms + " ms" : (ms / 1000).toFixed(1) + " s");
+
+function margin() {
+  const left = [...model.members.values()].filter((member) => member.heard !== null).map((member) => 1 - (now() - member.heard) / member.ttl_ms);
+  return left.length ? Math.round(100 * Math.max(0, Math.min(...left))) + " %" : "–";
+}
+
 export function levels() {
   const { head } = model;
   if (head.total === undefined) return;
@@ -35,6 +42,9 @@ export function levels() {
     level(String(head.owned), "owned"),
     level(String(head.unowned), head.unowned ? "unowned, for " + span(worst) + " at most" : "unowned", head.unowned ? "bad" : ""),
     level(String(model.members.size), "members"),
+    level(head.handoff_ms === null ? "–" : seconds(head.handoff_ms), "slowest of the last handoffs"),
+    level(head.failover_ms === null ? "–" : seconds(head.failover_ms), "slowest of the last failovers"),
+    level(margin(), "of its TTL had the most silent member left"),
     level(String(head.imbalance), "off the fair share at most", head.imbalance > 1 ? "warn" : ""),
     level((twice / 1000).toFixed(1) + " s", "held by two at once", twice > 0 ? "bad" : ""));
   const trouble = head.frozen ? "The store is frozen: it may have forgotten something, and nothing changes hands until its holders had time to say what they hold."

@@ -18,6 +18,7 @@ mod health;
 mod holders;
 pub mod keys;
 mod ledger;
+mod levels;
 mod limits;
 mod metrics;
 mod native;

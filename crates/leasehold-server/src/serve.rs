@@ -121,6 +121,7 @@ pub async fn start(settings: Settings, store: Arc<dyn Store>) -> Result<Running,
     // Both `/scenes` and `/scenes/` are understood.
     let service = NormalizePath::trim_trailing_slash(routes::router(app.clone()));
     let service = ServiceExt::<Request>::into_make_service_with_connect_info::<SocketAddr>(service);
+    tokio::spawn(crate::levels::measure(app.clone()));
     let serving = tokio::spawn(server.serve(service));
     let tls = tls.map(|tls| (tls.clone(), tokio::spawn(tls.watch()).abort_handle()));
     Ok(Running { address, handle, serving, tls, app, relays })

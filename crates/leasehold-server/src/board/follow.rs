@@ -14,6 +14,7 @@ use tokio::sync::watch as signal;
 
 use super::bars::Bars;
 use super::picture::{FeedRow, Picture, Sight};
+use crate::levels::moves::{Kind, Moves};
 
 /// How long hints are gathered: a row of the ledger follows the change that gives the hint.
 const GATHER: Duration = Duration::from_millis(40);
@@ -22,6 +23,8 @@ const PERIOD: Duration = Duration::from_millis(500);
 /// How many rows of the ledger one read brings, and how many of them are kept to be shown.
 const ROWS: usize = 1000;
 const FEED_MAX: usize = 300;
+/// Of how many moves the longest is told.
+const TOOK_MAX: usize = 100;
 /// How long a board is drawn after the last one looked: whoever loads the page again has it at once.
 const KEPT: Duration = Duration::from_secs(30);
 /// A plan takes its time where there is much to share out: no more than this part of it is spent on plans.
@@ -42,6 +45,9 @@ struct Artist {
     /// The last beat of each member, and when it was first seen by this machine's wall clock; of the first beat that is not known.
     heard: HashMap<MemberId, (u64, Option<u64>)>,
     names: HashMap<MemberId, MemberName>,
+    moves: Moves,
+    /// How long the last handoffs and failovers took.
+    took: [VecDeque<u64>; 2],
     feed: VecDeque<Arc<FeedRow>>,
     /// The last row of the ledger that was read, and whether those before were all.
     after: u64,
@@ -67,6 +73,8 @@ pub(super) async fn draw(
         bars: Bars::default(),
         heard: HashMap::new(),
         names: HashMap::new(),
+        moves: Moves::default(),
+        took: Default::default(),
         feed: VecDeque::new(),
         after: 0,
         history: false,
@@ -146,6 +154,7 @@ impl Artist {
             plan: self.plan.as_ref(),
             bars: &self.bars,
             heard: &self.heard,
+            worst: [0, 1].map(|kind: usize| self.took[kind].iter().copied().max()),
             history: self.history,
         };
         Ok((Some(Picture::after(before, &sight, self.feed.iter().cloned().collect())), more))
@@ -181,6 +190,12 @@ impl Artist {
             self.after = *row;
             self.names.insert(entry.member.clone(), entry.name.clone());
             self.bars.take(entry);
+            if let Some(moved) = self.moves.take(entry) {
+                let took = &mut self.took[usize::from(moved.kind == Kind::Failover)];
+                took.push_back(u64::try_from(moved.took.as_millis()).unwrap_or(u64::MAX));
+                let surplus = took.len().saturating_sub(TOOK_MAX);
+                took.drain(..surplus);
+            }
             if let Some(told) = self.told(*row, entry) {
                 self.feed.push_back(Arc::new(told));
             }

@@ -40,6 +40,10 @@ pub(crate) struct Head {
     pub(crate) unowned: usize,
     /// How far the fullest or emptiest member is from its share.
     pub(crate) imbalance: u64,
+    /// The longest of the last handoffs, in milliseconds: from the end of work to the next grant.
+    pub(crate) handoff_ms: Option<u64>,
+    /// The longest of the last failovers, in milliseconds: from the last sign of life to the next grant.
+    pub(crate) failover_ms: Option<u64>,
     /// Whether all tenures that the ledger tells of have been read.
     pub(crate) history: bool,
 }
@@ -157,6 +161,8 @@ pub(crate) struct Sight<'a> {
     pub(crate) plan: Option<&'a Plan>,
     pub(crate) bars: &'a Bars,
     pub(crate) heard: &'a HashMap<MemberId, (u64, Option<u64>)>,
+    /// The longest of the last handoffs and failovers.
+    pub(crate) worst: [Option<u64>; 2],
     pub(crate) history: bool,
 }
 
@@ -179,6 +185,8 @@ impl Picture {
             owned,
             unowned: resources.values().filter(unowned).count(),
             imbalance: sight.facts.members.iter().map(distance).max().unwrap_or(0),
+            handoff_ms: sight.worst[0],
+            failover_ms: sight.worst[1],
             history: sight.history,
         };
         Self { number: before.number + 1, head, members, resources, feed }

@@ -53,6 +53,11 @@ impl Known {
         self.view.declared().get(resource).filter(|declared| !declared.removed)
     }
 
+    /// The least part of its TTL that anybody had left when it was last heard.
+    pub(crate) fn margin(&self) -> Option<f64> {
+        self.read.and_then(|(_, at)| self.listener.margin(at))
+    }
+
     /// Whether an operator wants nobody to hold it.
     pub(crate) fn is_paused(&self, resource: &ResourceId) -> bool {
         self.view.mark(MarkKind::Pause, resource.as_str()).is_some()
