@@ -127,3 +127,28 @@ fn without_a_terminal_it_says_what_to_use_instead() {
     assert!(said.err.contains("top needs a terminal; `leasehold status`"), "{said:?}");
     anna.leave();
 }
+
+#[test]
+fn on_a_terminal_an_act_shows_what_would_move_and_asks() {
+    let place = Place::new();
+    let members = ["anna", "bert"].map(|name| place.member(name, &["--resources", "a,b", "--ttl", "3s"]));
+    wait_until("the work is shared out", || {
+        let owners = place.owners("jobs");
+        owners.len() == 2
+            && owners.values().any(|owner| owner == "anna")
+            && owners.values().any(|o| o == "bert")
+    });
+    let program = leasehold().get_program().to_string_lossy().into_owned();
+    let drain = format!("'{program}' drain --store '{}' --pool jobs anna; echo code $?; ", place.url());
+    let terminal = Terminal::open(&place, (100, 40), &format!("{drain} {drain} sleep 1000"));
+    terminal.wait(&["moves from anna to bert", "1 of 2 resources would change hands", "drain? [y/N]"]);
+    terminal.press(&["n", "Enter"]);
+    terminal.wait(&["nothing was done", "code 1"]);
+    wait_until("it asks again", || terminal.shows().matches("drain? [y/N]").count() == 2);
+    terminal.press(&["y", "Enter"]);
+    terminal.wait(&["anna hands off what it holds and gets nothing", "code 0"]);
+    wait_until("bert has all", || place.owners("jobs").values().all(|owner| owner == "bert"));
+    for member in members {
+        member.leave();
+    }
+}
