@@ -1,4 +1,4 @@
-//! A terminal that is drawn on, for `demo` and `top`.
+//! A terminal that is drawn on, for `demo` and `top`, and what ends them.
 
 use std::io::IsTerminal;
 use std::mem::ManuallyDrop;
@@ -37,4 +37,44 @@ pub(crate) fn broken(error: &std::io::Error) -> Failure {
 pub(crate) fn is_there() -> bool {
     let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
     std::io::stdin().is_terminal() && std::io::stdout().is_terminal() && !dumb
+}
+
+/// What else ends whoever draws: it is told to, or its terminal is gone.
+#[cfg(unix)]
+pub(crate) struct Ends([tokio::signal::unix::Signal; 3]);
+
+#[cfg(unix)]
+impl Ends {
+    pub(crate) fn receive() -> std::io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+
+        Ok(Self([
+            signal(SignalKind::terminate())?,
+            signal(SignalKind::interrupt())?,
+            signal(SignalKind::hangup())?,
+        ]))
+    }
+
+    pub(crate) async fn next(&mut self) {
+        let [term, interrupt, hangup] = &mut self.0;
+        tokio::select! {
+            _ = term.recv() => {}
+            _ = interrupt.recv() => {}
+            _ = hangup.recv() => {}
+        }
+    }
+}
+
+#[cfg(not(unix))]
+pub(crate) struct Ends;
+
+#[cfg(not(unix))]
+impl Ends {
+    pub(crate) fn receive() -> std::io::Result<Self> {
+        Ok(Self)
+    }
+
+    pub(crate) async fn next(&mut self) {
+        let _ = tokio::signal::ctrl_c().await;
+    }
 }

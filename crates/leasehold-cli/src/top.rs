@@ -14,7 +14,7 @@ use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, Ke
 use self::scene::{Focus, Scene, Sort};
 use crate::args::TopArgs;
 use crate::failure::{Failure, code};
-use crate::terminal::{self, Screen, broken};
+use crate::terminal::{self, Ends, Screen, broken};
 use crate::{inspect, operate};
 
 /// How often the store is looked at, and how often keys are.
@@ -43,6 +43,7 @@ pub(crate) async fn top(args: TopArgs) -> Result<ExitCode, Failure> {
         return Err(Failure::new(code::USAGE, said));
     }
     let mut scene = Scene::new(store, args.store.store.to_string(), args.pool).await?;
+    let mut ends = Ends::receive().map_err(|error| Failure::system("signals cannot be received", &error))?;
     let mut screen = Screen::open()?;
     let mut mode = Mode::default();
     loop {
@@ -62,7 +63,10 @@ pub(crate) async fn top(args: TopArgs) -> Result<ExitCode, Failure> {
                 }
             }
             if !pressed {
-                tokio::time::sleep(KEYS).await;
+                tokio::select! {
+                    () = tokio::time::sleep(KEYS) => {}
+                    () = ends.next() => return Ok(ExitCode::SUCCESS),
+                }
             }
         }
     }
@@ -95,7 +99,12 @@ async fn press(scene: &mut Scene, mode: &mut Mode, key: KeyEvent) -> Result<bool
         (Mode::Confirm(_), _) => scene.said = "nothing was done".to_owned(),
         (Mode::Details | Mode::Help, KeyCode::Char('q') | KeyCode::Esc | KeyCode::Enter) => {}
         (Mode::Browse, KeyCode::Char('q')) => return Ok(true),
-        (before, code) => browse(scene, mode, before, code).await?,
+        (before, code) => {
+            // A store that does not answer now may answer the next time.
+            if let Err(failure) = browse(scene, mode, before, code).await {
+                scene.said = failure.to_string();
+            }
+        }
     }
     Ok(false)
 }

@@ -186,6 +186,10 @@ export const stories = {
     process.kill(world.child.pid, "SIGSTOP");
     await until("it says so", async () => /Connection lost: this is \d+ s old/.test(await view.textContent("#link")));
     assert.ok(await view.$eval("#main", (main) => main.classList.contains("stale")));
+    const beats = () => view.$$eval("#members tbody td:nth-child(5)", (cells) => cells.map((cell) => cell.textContent).join());
+    const before = await beats();
+    await until("it says how old it is", async () => /this is ([8-9]|\d\d+) s old/.test(await view.textContent("#link")));
+    assert.equal(await beats(), before, "nobody is late because nothing is heard");
     await picture(view, "lost");
     process.kill(world.child.pid, "SIGCONT");
     await live(view);

@@ -8,8 +8,12 @@ export function hear(now) {
   heard = performance.now();
 }
 
+// While nothing is heard nothing is known, and time stands still: who was not heard is not the one who is late.
+let held = false;
+export const hold = (is) => { held = is; };
+
 // Milliseconds since 1970 as the server counts them.
-export const now = () => (told === undefined ? undefined : told + (performance.now() - heard));
+export const now = () => (told === undefined || held ? told : told + (performance.now() - heard));
 
 // How long ago the server was last heard, in milliseconds.
 export const silence = () => performance.now() - heard;

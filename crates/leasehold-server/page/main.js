@@ -3,7 +3,7 @@
 import { act, details } from "./acts.js";
 import { ask, asked, onAsked } from "./address.js";
 import { call, logOut, session, whoAmI } from "./api.js";
-import { silence, span, time, now } from "./clock.js";
+import { hold, now, silence, span, time } from "./clock.js";
 import { $, el, fill, own, say } from "./dom.js";
 import * as grid from "./grid.js";
 import { deaf, listen } from "./link.js";
@@ -37,6 +37,7 @@ function draw() {
 function linked(now_, text, status) {
   state = now_;
   const lost = now_ === "lost";
+  hold(lost);
   $("main").classList.toggle("stale", lost);
   $("link").className = "link " + ({ live: "live", lost: "lost", refused: "lost" }[now_] || "wait");
   if (!lost) say($("link"), text);
@@ -48,7 +49,7 @@ function linked(now_, text, status) {
 // How old what is shown is, for as long as nothing new is heard.
 function age() {
   if (state !== "lost") return;
-  say($("link"), now() === undefined ? "No connection" : "Connection lost: this is " + span(silence()) + " old, of " + time(now() - silence()));
+  say($("link"), now() === undefined ? "No connection" : "Connection lost: this is " + span(silence()) + " old, of " + time(now()));
 }
 
 function follow() {

@@ -21,7 +21,7 @@ use crate::app::App;
 use crate::holders::Desk;
 
 /// How often everything is measured.
-const EVERY: Duration = Duration::from_secs(1);
+const EVERY: Duration = Duration::from_secs(2);
 /// How often a plan is computed and the ledger judged, which takes longer.
 const SELDOM: Duration = Duration::from_secs(15);
 /// How many rows of the ledger one read brings, and from how many pools at a time.

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::act::{Act, Caption, Deed};
 use super::draw::{Paint, draw};
@@ -11,7 +10,7 @@ use super::picture::Picture;
 use super::script::{Cue, Script, scenes};
 use super::stage::Stage;
 use crate::failure::Failure;
-use crate::terminal::{Screen, broken};
+use crate::terminal::{Ends, Screen, broken};
 
 /// How often the picture is drawn.
 const FRAME: Duration = Duration::from_millis(80);
@@ -162,27 +161,5 @@ impl Viewer {
         self.caption = act.caption();
         // What the next key does depends on what this one did.
         stage.look().await
-    }
-}
-
-/// What else ends the demo: it is told to, or its terminal is gone.
-struct Ends([Signal; 3]);
-
-impl Ends {
-    fn receive() -> std::io::Result<Self> {
-        Ok(Self([
-            signal(SignalKind::terminate())?,
-            signal(SignalKind::interrupt())?,
-            signal(SignalKind::hangup())?,
-        ]))
-    }
-
-    async fn next(&mut self) {
-        let [term, interrupt, hangup] = &mut self.0;
-        tokio::select! {
-            _ = term.recv() => {}
-            _ = interrupt.recv() => {}
-            _ = hangup.recv() => {}
-        }
     }
 }

@@ -10,8 +10,9 @@ use leasehold::ledger::{Entry, Event};
 use leasehold::{MemberId, ResourceId};
 use serde::Serialize;
 
-/// The most bars that are kept for one resource.
+/// The most bars that are kept for one resource, and the most resources that are remembered.
 const BARS_MAX: usize = 32;
+const RESOURCES_MAX: usize = 100_000;
 
 /// One holder's time with a resource.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
@@ -65,6 +66,9 @@ impl Bars {
     }
 
     fn begin(&mut self, resource: &ResourceId, token: u64, entry: &Entry, at: u64) {
+        if self.bars.len() > RESOURCES_MAX {
+            self.bars.retain(|_, bars| bars.last().is_some_and(|bar| bar.until.is_none()));
+        }
         let bars = Arc::make_mut(self.bars.entry(resource.clone()).or_default());
         if bars.iter().any(|bar| bar.token == token) {
             return;

@@ -23,6 +23,8 @@ const PERIOD: Duration = Duration::from_millis(500);
 /// How many rows of the ledger one read brings, and how many of them are kept to be shown.
 const ROWS: usize = 1000;
 const FEED_MAX: usize = 300;
+/// How many names of members are remembered, who may be gone.
+const NAMES_MAX: usize = 100_000;
 /// Of how many moves the longest is told.
 const TOOK_MAX: usize = 100;
 /// How long a board is drawn after the last one looked: whoever loads the page again has it at once.
@@ -188,6 +190,9 @@ impl Artist {
         let rows = tokio::time::timeout(self.call, reading).await.map_err(late)??;
         for (row, entry) in &rows {
             self.after = *row;
+            if self.names.len() > NAMES_MAX {
+                self.names.clear();
+            }
             self.names.insert(entry.member.clone(), entry.name.clone());
             self.bars.take(entry);
             if let Some(moved) = self.moves.take(entry) {

@@ -65,7 +65,7 @@ pub(crate) async fn watch(State(app): State<App>, within: InPool) -> Answer<Resp
     pictures.mark_changed();
     let watcher = Watcher { _board: board, pictures, told: Arc::default(), waiting: VecDeque::new() };
     let events = stream::unfold(watcher, |mut watcher| async move {
-        let event = watcher.next().await;
+        let event = watcher.next().await?;
         Some((Ok::<_, Infallible>(event), watcher))
     });
     let events = events.take_until(Box::pin(app.stream_permit(&within.identity)?.ended()));
@@ -84,10 +84,11 @@ fn now() -> u64 {
 }
 
 impl Watcher {
-    async fn next(&mut self) -> sse::Event {
+    /// The next event; none once the pool is not drawn any more, so that whoever comes back has it drawn again.
+    async fn next(&mut self) -> Option<sse::Event> {
         loop {
             if let Some(data) = self.waiting.pop_front() {
-                return sse::Event::default().event("change").data(data);
+                return Some(sse::Event::default().event("change").data(data));
             }
             match timeout(TICK, self.pictures.changed()).await {
                 Ok(Ok(())) => {
@@ -97,8 +98,10 @@ impl Watcher {
                         self.told = picture;
                     }
                 }
-                Ok(Err(_)) | Err(_) => {
-                    return sse::Event::default().event("tick").data(format!("{{\"now\":{}}}", now()));
+                Ok(Err(_)) => return None,
+                Err(_) => {
+                    let data = format!("{{\"now\":{}}}", now());
+                    return Some(sse::Event::default().event("tick").data(data));
                 }
             }
         }

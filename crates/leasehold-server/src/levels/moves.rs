@@ -24,6 +24,11 @@ pub(crate) struct Moved {
     pub(crate) took: Duration,
 }
 
+/// The most resources that are remembered after nobody holds them.
+const ENDED_MAX: usize = 50_000;
+/// How long a resource may have been without an owner for that to be remembered, once there are that many.
+const REMEMBERED: u64 = 3_600_000_000_000;
+
 /// Who holds what, and who was the last to hold what nobody holds.
 #[derive(Debug, Default)]
 pub(crate) struct Moves {
@@ -35,6 +40,13 @@ impl Moves {
     /// Takes in a row; answers what move it completes.
     pub(crate) fn take(&mut self, entry: &Entry) -> Option<Moved> {
         let at = entry.wall_nanos;
+        if self.ended.len() > ENDED_MAX {
+            self.ended.retain(|_, (_, since)| at.saturating_sub(*since) < REMEMBERED);
+            // Work that is done once and never again would be remembered for ever.
+            if self.ended.len() > ENDED_MAX {
+                self.ended.clear();
+            }
+        }
         match (entry.event, &entry.resource, entry.token) {
             (Event::Acquired | Event::TakenOver, Some(resource), Some(token)) => {
                 let ttl = Duration::from_millis(entry.ttl_ms.unwrap_or_default());

@@ -3,7 +3,8 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use leasehold::operate::{self, Act, Outcome, Preview, Word};
-use leasehold::{MemberName, ResourceId};
+use leasehold::view::View;
+use leasehold::{MemberName, Pool, ResourceId};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -59,9 +60,12 @@ pub(crate) async fn plan(
     Json(body): Json<ActBody>,
 ) -> Answer<axum::Json<Preview>> {
     let act = body.act()?;
-    let (known, shown) = (within.desk(&app)?, leasehold::Pool::new(&within.name));
-    let shown = shown.map_err(|error| Problem::invalid(error.to_string()))?;
-    let preview = Preview::of(&shown, &known.fresh().await?.view, &act);
+    let shown = Pool::new(&within.name).map_err(|error| Problem::invalid(error.to_string()))?;
+    // To look makes no pool.
+    let preview = match app.holders().desk_if_known(&within.pool).await? {
+        Some(desk) => Preview::of(&shown, &desk.fresh().await?.view, &act),
+        None => Preview::of(&shown, &View::new(within.pool), &act),
+    };
     Ok(axum::Json(preview))
 }
 
