@@ -25,9 +25,11 @@ use leasehold_manager::Restart;
 pub(crate) use self::fence::{
     AuthorityArgs, FenceArgs, FenceCommand, FenceHttpArgs, FenceMqttArgs, GuardKind,
 };
-pub(crate) use self::inspect::{EventsArgs, ExplainArgs, PlanArgs, PoolArgs, ShowArgs, StatusArgs};
+pub(crate) use self::inspect::{EventsArgs, ExplainArgs, PlanArgs, PoolArgs, ShowArgs, StatusArgs, TopArgs};
 pub(crate) use self::keys::{KeysArgs, KeysCommand};
-pub(crate) use self::marks::{MemberMarkArgs, PauseArgs, PinArgs};
+pub(crate) use self::marks::{
+    ActArgs, MemberActArgs, MemberMarkArgs, PauseArgs, PinArgs, ResignArgs, ResourceActArgs,
+};
 pub(crate) use self::poll::PollArgs;
 pub(crate) use self::serve::{ClientAuth, ServeArgs};
 pub(crate) use self::source::SessionArgs;
@@ -98,15 +100,36 @@ pub(crate) enum Command {
     /// Have a member hand off what it holds
     #[command(after_help = help::DRAIN)]
     Drain(MemberMarkArgs),
+    /// Have a drained member take part again
+    #[command(after_help = help::UNDRAIN)]
+    Undrain(MemberActArgs),
     /// Keep new work from a member
     #[command(after_help = help::CORDON)]
     Cordon(MemberMarkArgs),
+    /// Give a cordoned member new work again
+    #[command(after_help = help::UNCORDON)]
+    Uncordon(MemberActArgs),
     /// Tie a resource to a member
     #[command(after_help = help::PIN)]
     Pin(PinArgs),
+    /// Let a pinned resource be anywhere
+    #[command(after_help = help::UNPIN)]
+    Unpin(ResourceActArgs),
     /// Have nobody hold a resource
     #[command(after_help = help::PAUSE)]
     Pause(PauseArgs),
+    /// Share a paused resource out again
+    #[command(after_help = help::RESUME)]
+    Resume(ResourceActArgs),
+    /// Have the holder of a resource let go of it
+    #[command(after_help = help::REVOKE)]
+    Revoke(ResourceActArgs),
+    /// Have the leader of an election hand its seat over
+    #[command(after_help = help::RESIGN)]
+    Resign(ResignArgs),
+    /// Watch a pool in the terminal, and steer it
+    #[command(after_help = help::TOP_VIEW)]
+    Top(TopArgs),
     /// Print a completion script for a shell
     #[command(after_help = help::COMPLETIONS)]
     Completions {
@@ -387,6 +410,9 @@ pub(crate) struct DemoArgs {
     /// The TTL of the demo's leases
     #[arg(long, default_value = "3s", value_parser = duration, allow_hyphen_values = true, value_name = "TIME")]
     pub(crate) ttl: Duration,
+    /// Where the page is served, for this machine only
+    #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDR")]
+    pub(crate) page: std::net::SocketAddr,
     /// Print lines and end by itself, also in a terminal
     #[arg(long)]
     pub(crate) plain: bool,

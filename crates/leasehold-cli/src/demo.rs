@@ -16,7 +16,6 @@ mod script;
 mod stage;
 mod verdict;
 
-use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use leasehold::participant::Settings;
@@ -25,6 +24,7 @@ pub(crate) use self::journal::work;
 use self::stage::Stage;
 use crate::args::DemoArgs;
 use crate::failure::Failure;
+use crate::terminal;
 
 const POOL: &str = "harbour";
 const RESOURCES: [&str; 12] = [
@@ -34,11 +34,11 @@ const RESOURCES: [&str; 12] = [
 
 pub(crate) fn demo(args: &DemoArgs) -> Result<ExitCode, Failure> {
     Settings::with_ttl(args.ttl).check().map_err(|error| Failure::usage(error.to_string()))?;
-    let plain = args.plain || !has_terminal();
+    let plain = args.plain || !terminal::is_there();
     crate::runtime()?.block_on(async {
         let directory =
             tempfile::tempdir().map_err(|error| Failure::system("no temporary directory", &error))?;
-        let mut stage = Stage::set(directory.path(), args.ttl).await?;
+        let mut stage = Stage::set(directory.path(), args.ttl, args.page).await?;
         if plain {
             lines::play(&mut stage).await?;
         } else {
@@ -46,10 +46,4 @@ pub(crate) fn demo(args: &DemoArgs) -> Result<ExitCode, Failure> {
         }
         verdict::give(&stage).await
     })
-}
-
-/// Whether there is a screen to draw on and a keyboard to listen to.
-fn has_terminal() -> bool {
-    let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
-    std::io::stdin().is_terminal() && std::io::stdout().is_terminal() && !dumb
 }

@@ -1,4 +1,6 @@
-//! `doctor`: how well a store can keep its word as it is set up.
+//! `doctor`: how well a store can keep its word as it is set up, and as it is used.
+
+mod measure;
 
 use std::process::ExitCode;
 
@@ -19,7 +21,8 @@ struct Report<'a> {
 
 pub(crate) async fn doctor(args: DoctorArgs) -> Result<ExitCode, Failure> {
     let store = open_existing(&args.store).await?;
-    let checkup = store.checkup().await?;
+    let mut checkup = store.checkup().await?;
+    checkup.findings.extend(measure::findings(&store).await?);
     let report = Report { store: args.store.store.to_string(), checkup: &checkup };
     if args.json {
         print::json(&report)?;

@@ -16,7 +16,7 @@ use leasehold::view::View;
 use leasehold::{Pool, ResourceId};
 
 pub(crate) use events::events;
-pub(crate) use plan::{explain, plan};
+pub(crate) use plan::{explain, plan, shifts};
 pub(crate) use show::show;
 pub(crate) use status::status;
 

@@ -34,6 +34,8 @@ mod serve;
 mod signals;
 #[cfg(target_os = "linux")]
 mod source;
+mod terminal;
+mod top;
 mod usage;
 mod verify;
 
@@ -42,6 +44,7 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches};
+use leasehold::operate::Word;
 
 use crate::args::{Cli, Command};
 use crate::failure::Failure;
@@ -126,8 +129,17 @@ fn dispatch(command: Command) -> Result<ExitCode, Failure> {
         Command::Verify(args) => runtime()?.block_on(verify::verify(args)),
         Command::Migrate(args) => runtime()?.block_on(migrate::migrate(args)),
         Command::Doctor(args) => runtime()?.block_on(doctor::doctor(args)),
-        Command::Drain(args) => runtime()?.block_on(operate::drain(args)),
-        Command::Cordon(args) => runtime()?.block_on(operate::cordon(args)),
+        Command::Drain(args) => runtime()?.block_on(operate::mark_member(Word::Drain, Word::Undrain, args)),
+        Command::Undrain(args) => runtime()?.block_on(operate::on_member(Word::Undrain, args)),
+        Command::Cordon(args) => {
+            runtime()?.block_on(operate::mark_member(Word::Cordon, Word::Uncordon, args))
+        }
+        Command::Uncordon(args) => runtime()?.block_on(operate::on_member(Word::Uncordon, args)),
+        Command::Unpin(args) => runtime()?.block_on(operate::on_resource(Word::Unpin, args)),
+        Command::Resume(args) => runtime()?.block_on(operate::on_resource(Word::Resume, args)),
+        Command::Revoke(args) => runtime()?.block_on(operate::on_resource(Word::Revoke, args)),
+        Command::Resign(args) => runtime()?.block_on(operate::resign(args)),
+        Command::Top(args) => runtime()?.block_on(top::top(args)),
         Command::Pin(args) => runtime()?.block_on(operate::pin(args)),
         Command::Pause(args) => runtime()?.block_on(operate::pause(args)),
     }

@@ -1,101 +1,144 @@
-//! Operators' marks: drain, cordon, pin, pause. They work on any store.
+//! What operators do, on any store: drain, cordon, pin, pause, revoke, resign, and back.
+//!
+//! On a terminal what would move is shown first, and a word is asked for. Without one it is done at once, so that scripts go on;
+//! `--plan` only shows.
 
+use std::io::{BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use leasehold::clock::SystemClock;
 use leasehold::ledger::{Event, Recorder};
-use leasehold::store::{Cursor, MarkKind, Marked, Store, StoreError, Version};
-use leasehold::view::View;
-use leasehold::{Pool, Token};
+use leasehold::operate::{Act, Outcome, Preview, Word, perform};
+use leasehold::store::{MarkKind, Store};
+use leasehold::{MemberName, Pool, ResourceId, Token};
 use serde::Serialize;
 
-use crate::args::{MemberMarkArgs, PauseArgs, PinArgs, PoolArgs};
-use crate::failure::Failure;
-use crate::{inspect, print};
+pub(crate) use leasehold::operate::put_mark;
 
-/// How often a mark is tried again because somebody else changed it at the same moment.
-const TRIES_MAX: usize = 16;
+use crate::args::{ActArgs, MemberActArgs, MemberMarkArgs, PauseArgs, PinArgs, PoolArgs, ResourceActArgs};
+use crate::failure::{Failure, code};
+use crate::inspect::shifts;
+use crate::{inspect, print};
 
 /// What was done, as JSON.
 #[derive(Serialize)]
 struct Done<'a> {
     pool: &'a Pool,
-    mark: MarkKind,
-    subject: &'a str,
-    value: Option<&'a str>,
+    #[serde(flatten)]
+    what: What<'a>,
 }
 
-pub(crate) async fn drain(args: MemberMarkArgs) -> Result<ExitCode, Failure> {
-    mark_member(&args, MarkKind::Drain, "hands off what it holds and gets nothing", "takes part again").await
+#[derive(Serialize)]
+#[serde(untagged)]
+enum What<'a> {
+    Mark { mark: MarkKind, subject: &'a str, value: Option<&'a str> },
+    Act { act: Word, resource: Option<&'a ResourceId> },
 }
 
-pub(crate) async fn cordon(args: MemberMarkArgs) -> Result<ExitCode, Failure> {
-    mark_member(&args, MarkKind::Cordon, "keeps what it holds and gets nothing new", "gets new work again")
-        .await
+/// `drain` and `cordon`, and with `--undo` the way back.
+pub(crate) async fn mark_member(word: Word, back: Word, args: MemberMarkArgs) -> Result<ExitCode, Failure> {
+    let word = if args.undo { back } else { word };
+    run(&args.pool, &args.act, act(word, Some(args.member), None)?).await
 }
 
-async fn mark_member(
-    args: &MemberMarkArgs,
-    kind: MarkKind,
-    done: &str,
-    undone: &str,
-) -> Result<ExitCode, Failure> {
-    let sentence = format!("{} {}", args.member, if args.undo { undone } else { done });
-    let value = (!args.undo).then_some("");
-    set(&args.pool, kind, args.member.as_str(), value, &sentence).await
+/// `undrain` and `uncordon`.
+pub(crate) async fn on_member(word: Word, args: MemberActArgs) -> Result<ExitCode, Failure> {
+    run(&args.pool, &args.act, act(word, Some(args.member), None)?).await
+}
+
+/// `unpin`, `resume` and `revoke`.
+pub(crate) async fn on_resource(word: Word, args: ResourceActArgs) -> Result<ExitCode, Failure> {
+    run(&args.pool, &args.act, act(word, None, Some(args.resource))?).await
+}
+
+/// `resign`.
+pub(crate) async fn resign(args: crate::args::ResignArgs) -> Result<ExitCode, Failure> {
+    run(&args.pool, &args.act, Act::Resign).await
 }
 
 pub(crate) async fn pin(args: PinArgs) -> Result<ExitCode, Failure> {
-    let value = args.member.as_ref().filter(|_| !args.undo).map(|member| member.as_str());
-    let sentence = match value {
-        Some(member) => format!("{} belongs to {member} whenever that member is there", args.resource),
-        None => format!("{} may be anywhere", args.resource),
-    };
-    set(&args.pool, MarkKind::Pin, args.resource.as_str(), value, &sentence).await
+    let word = if args.undo { Word::Unpin } else { Word::Pin };
+    let member = args.member.filter(|_| !args.undo);
+    run(&args.pool, &args.act, act(word, member, Some(args.resource))?).await
 }
 
 pub(crate) async fn pause(args: PauseArgs) -> Result<ExitCode, Failure> {
-    let what = if args.undo { "is shared out again" } else { "is given to nobody" };
-    let sentence = format!("{} {what}", args.resource);
-    set(&args.pool, MarkKind::Pause, args.resource.as_str(), (!args.undo).then_some(""), &sentence).await
+    let word = if args.undo { Word::Resume } else { Word::Pause };
+    run(&args.pool, &args.act, act(word, None, Some(args.resource))?).await
 }
 
-async fn set(
-    args: &PoolArgs,
-    kind: MarkKind,
-    subject: &str,
-    value: Option<&str>,
-    sentence: &str,
-) -> Result<ExitCode, Failure> {
+fn act(word: Word, member: Option<MemberName>, resource: Option<ResourceId>) -> Result<Act, Failure> {
+    Act::new(word, member, resource).map_err(|error| Failure::usage(error.to_string()))
+}
+
+async fn run(args: &PoolArgs, how: &ActArgs, act: Act) -> Result<ExitCode, Failure> {
     let store = inspect::open_existing(&args.store).await?;
-    let note = absent(&inspect::view(&store, &args.pool).await?, kind, subject, value);
-    put_mark(&*store, &args.pool, kind, subject, value).await?;
-    record(&store, &args.pool, kind, subject, value).await;
+    let preview = Preview::of(&args.pool, &inspect::view(&store, &args.pool).await?, &act);
+    if how.plan {
+        if args.json {
+            print::json(&preview)?;
+        } else {
+            print::text(&lines(&preview))?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let asks = !how.yes && !args.json && std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    if asks {
+        print::text(&lines(&preview))?;
+        if !confirmed(&act)? {
+            return Err(Failure::new(code::NO, "nothing was done"));
+        }
+    }
+    done(&store, &args.pool, &act, asks.then_some(preview.basis)).await?;
     if args.json {
-        print::json(&Done { pool: &args.pool, mark: kind, subject, value })?;
+        let what = match act.mark() {
+            Some((mark, subject, value)) => What::Mark { mark, subject, value },
+            None => What::Act { act: act.word(), resource: act.resource() },
+        };
+        print::json(&Done { pool: &args.pool, what })?;
     } else {
-        print::text(&format!("{sentence}\n{note}"))?;
+        let note = preview.note.map(|note| format!("note: {note}\n")).unwrap_or_default();
+        print::text(&format!("{}\n{note}", act.sentence()))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// A mark on somebody or something that is not there stays for when it comes. It may also be a slip of the hand.
-fn absent(view: &View, kind: MarkKind, subject: &str, value: Option<&str>) -> String {
-    let member = |name: &str| {
-        let mut living = view.sessions().values().filter(|session| !session.ended);
-        living.any(|session| session.profile.name.as_str() == name)
-    };
-    let resource = |id: &str| view.resources().iter().any(|resource| resource.id.as_str() == id);
-    let note =
-        |what: &str, name: &str| format!("note: no {what} {name} is there now; the mark waits for it\n");
-    match (kind, value) {
-        (_, None) => String::new(),
-        (MarkKind::Drain | MarkKind::Cordon, _) if !member(subject) => note("member", subject),
-        (MarkKind::Pin | MarkKind::Pause, _) if !resource(subject) => note("resource", subject),
-        (MarkKind::Pin, Some(name)) if !member(name) => note("member", name),
-        _ => String::new(),
+/// Does it and writes it down. What was so already is left as it is.
+pub(crate) async fn done(
+    store: &Arc<dyn Store>,
+    pool: &Pool,
+    act: &Act,
+    basis: Option<u64>,
+) -> Result<(), Failure> {
+    match perform(&**store, pool, act, basis).await? {
+        Outcome::Done => {
+            record(store, pool, act).await;
+            Ok(())
+        }
+        Outcome::Already => Ok(()),
+        Outcome::Changed => {
+            let said = "somebody else changed this in the meantime, and nothing was done; look and try again";
+            Err(Failure::new(code::TEMPORARY, said))
+        }
+        Outcome::Refused(said) => Err(Failure::new(code::NO, said)),
     }
+}
+
+/// What would happen, for people.
+pub(crate) fn lines(preview: &Preview) -> String {
+    let already = if preview.already { "it is so already\n" } else { "" };
+    let note = preview.note.as_ref().map(|note| format!("note: {note}\n")).unwrap_or_default();
+    format!("{}\n{already}{note}\n{}", preview.sentence, shifts(&preview.shifts))
+}
+
+fn confirmed(act: &Act) -> Result<bool, Failure> {
+    let unheard = |error| Failure::system("no answer can be read", &error);
+    let mut out = std::io::stdout().lock();
+    write!(out, "\n{}? [y/N] ", act.word()).and_then(|()| out.flush()).map_err(unheard)?;
+    let mut answer = String::new();
+    std::io::stdin().lock().read_line(&mut answer).map_err(unheard)?;
+    Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
 }
 
 /// What a quarantine's mark says. It holds for one token: the next holder may do better.
@@ -109,40 +152,18 @@ pub(crate) fn is_quarantined_under(note: &str, token: Token) -> bool {
 }
 
 /// The operator's act in the ledger.
-async fn record(store: &Arc<dyn Store>, pool: &Pool, kind: MarkKind, subject: &str, value: Option<&str>) {
-    let name = leasehold::lease::MemberName::of_host();
+async fn record(store: &Arc<dyn Store>, pool: &Pool, act: &Act) {
+    let name = MemberName::of_host();
+    let user = ["USER", "LOGNAME"].iter().find_map(|variable| std::env::var(variable).ok());
+    let user: String = user.unwrap_or_default().chars().filter(|c| !c.is_control()).take(64).collect();
+    let who = if user.is_empty() { format!("somebody at {name}") } else { format!("{user} at {name}") };
     let operator = leasehold::MemberId::generate();
     let (recorder, written) = Recorder::new(pool.clone(), name, Arc::new(SystemClock), Arc::clone(store));
-    let act = if value.is_some() { kind.as_str().to_owned() } else { format!("{} undone", kind.as_str()) };
-    let to = value.filter(|value| !value.is_empty()).map(|value| format!(" to {value}")).unwrap_or_default();
-    let note = recorder.note(&operator, Event::Marked).detail(&format!("{act}: {subject}{to}"));
-    match subject.parse() {
-        Ok(resource) if matches!(kind, MarkKind::Pin | MarkKind::Pause) => note.resource(&resource).write(),
-        _ => note.write(),
+    let note = recorder.note(&operator, Event::Marked).detail(&act.detail(&who));
+    match act.resource() {
+        Some(resource) => note.resource(resource).write(),
+        None => note.write(),
     }
     drop(recorder);
     let _ = written.await;
-}
-
-/// Sets or removes a mark, whatever its version.
-pub(crate) async fn put_mark(
-    store: &dyn Store,
-    pool: &Pool,
-    kind: MarkKind,
-    subject: &str,
-    value: Option<&str>,
-) -> Result<(), StoreError> {
-    let marks = store.marks(pool, Cursor::START).await?.items;
-    let found = marks.iter().find(|mark| mark.kind == kind && mark.subject == subject);
-    let mut version = found.map_or(Version(0), |mark| mark.version);
-    if found.is_none_or(|mark| mark.value.is_none()) && value.is_none() {
-        return Ok(());
-    }
-    for _ in 0..TRIES_MAX {
-        match store.set_mark(pool, kind, subject, value, version).await? {
-            Marked::Set(_) => return Ok(()),
-            Marked::Conflict(now) => version = now,
-        }
-    }
-    Err(StoreError::unavailable(format!("the mark on {subject} keeps being changed by others; try again")))
 }

@@ -95,6 +95,7 @@ fn limits(args: &ServeArgs) -> Limits {
         streams,
         streams_per_key: streams.div_ceil(4),
         connections: size(given.max_connections, defaults.connections),
+        session: given.log_in_lasts.unwrap_or(defaults.session),
         rate,
         burst: given.burst.unwrap_or(rate.saturating_mul(2)),
         ..defaults

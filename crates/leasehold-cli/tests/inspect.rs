@@ -16,7 +16,7 @@ fn told(args: &[&str]) -> String {
     said.out
 }
 
-const COMMANDS: [&str; 14] = [
+const COMMANDS: [&str; 21] = [
     "demo",
     "run",
     "check",
@@ -26,9 +26,16 @@ const COMMANDS: [&str; 14] = [
     "explain",
     "events",
     "drain",
+    "undrain",
     "cordon",
+    "uncordon",
     "pin",
+    "unpin",
     "pause",
+    "resume",
+    "revoke",
+    "resign",
+    "top",
     "completions",
     "man",
 ];
@@ -52,6 +59,22 @@ fn every_command_has_help_with_examples_that_fits_on_a_screen() {
     }
     assert!(!top.contains("demo-work") && !told(&["run", "--help"]).contains("while-stdin"));
     assert!(ran(&mut leasehold()).err.contains("Usage: leasehold <COMMAND>"));
+}
+
+/// What every command says of itself, on a wide screen and on a narrow one, with no terminal: reviewed as files.
+#[test]
+fn what_every_command_says_of_itself_is_as_reviewed() {
+    for columns in ["100", "60"] {
+        let mut all = String::new();
+        for command in [""].iter().chain(&COMMANDS) {
+            let words: Vec<&str> = [*command, "--help"].into_iter().filter(|word| !word.is_empty()).collect();
+            let said = ran(leasehold().args(&words).env("COLUMNS", columns));
+            assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{command}");
+            assert!(!said.out.contains('\u{1b}'), "{command} is coloured without a terminal");
+            all += &format!("$ leasehold {}\n{}\n", words.join(" "), said.out);
+        }
+        golden::golden(&format!("help-{columns}.out"), &all);
+    }
 }
 
 #[test]

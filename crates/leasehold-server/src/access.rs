@@ -16,6 +16,7 @@ pub(crate) mod keys;
 mod known;
 mod local;
 mod needs;
+pub(crate) mod session;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -41,6 +42,8 @@ pub(crate) struct Access {
     /// How old what is known may be.
     kept: Duration,
     loopback: bool,
+    /// Whether it is reached by TLS.
+    tls: bool,
 }
 
 /// Whether only this machine can reach an address.
@@ -54,9 +57,10 @@ impl Access {
         store: Arc<dyn Store>,
         address: IpAddr,
         limits: &Limits,
+        tls: bool,
     ) -> Result<Self, StoreError> {
         let known = Known::start(store, limits.call).await?;
-        Ok(Self { known, kept: limits.keys, loopback: is_loopback(address) })
+        Ok(Self { known, kept: limits.keys, loopback: is_loopback(address), tls })
     }
 
     /// Whether no key is asked for: nobody ever made one, and nobody but this machine can reach the server. A key that was
@@ -74,7 +78,10 @@ impl Access {
     pub(crate) fn stands(&self, identity: &Identity) -> bool {
         match identity.key() {
             None => self.is_open(),
-            Some(id) => self.known.stands(id) && self.known.age() <= self.kept,
+            Some(id) => {
+                let logged_in = identity.session().is_none_or(|(session, _)| self.known.stands(session));
+                logged_in && self.known.stands(id) && self.known.age() <= self.kept
+            }
         }
     }
 
@@ -96,6 +103,9 @@ impl Access {
             return Ok(Identity::open());
         }
         let offered = headers.get(AUTHORIZATION).map(|value| value.to_str().unwrap_or_default());
+        if let (None, Some(cookie)) = (offered, session::cookie(headers)) {
+            return self.logged_in(cookie).await;
+        }
         let Some(offered) = offered else {
             return Err(refused("missing", "this needs a key: send it as Authorization: Bearer KEY"));
         };

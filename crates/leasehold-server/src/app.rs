@@ -8,6 +8,7 @@ use leasehold::store::Store;
 use tokio::sync::watch;
 
 use crate::access::{Access, Identity};
+use crate::board::Boards;
 use crate::holders::{Desk, Holders};
 use crate::limits::{Rates, StreamPermit, Streams};
 use crate::metrics::Metrics;
@@ -29,6 +30,7 @@ struct Shared {
     rates: Rates,
     streams: Streams,
     sessions: Sessions,
+    boards: Boards,
     stopping: watch::Sender<bool>,
 }
 
@@ -49,6 +51,7 @@ impl App {
             access,
             streams: Streams::default(),
             sessions: Sessions::default(),
+            boards: Boards::default(),
             stopping: watch::Sender::new(false),
         }))
     }
@@ -109,6 +112,11 @@ impl App {
     /// Which pools members' sessions are in.
     pub(crate) fn sessions(&self) -> &Sessions {
         &self.0.sessions
+    }
+
+    /// The pools that somebody watches.
+    pub(crate) fn boards(&self) -> &Boards {
+        &self.0.boards
     }
 
     /// Ends every stream.

@@ -7,6 +7,7 @@
 
 mod record;
 mod secret;
+pub(crate) mod session;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -132,6 +133,7 @@ pub async fn create(store: &dyn Store, new: &NewKey) -> Result<(KeyInfo, Secret)
         created_ms: now,
         expires_ms: new.lasts.map(|lasts| now.saturating_add(millis(lasts))),
         previous: None,
+        session_of: None,
     };
     match store.set_mark(&server_pool(), MarkKind::Key, &id, Some(&record.json()), Version(0)).await? {
         Marked::Set(_) => Ok((record.info(&id), secret)),
@@ -148,7 +150,7 @@ pub async fn list(store: &dyn Store) -> Result<Vec<KeyInfo>, KeyError> {
     let mut found: Vec<(u64, KeyInfo)> = marks
         .iter()
         .filter_map(|mark| {
-            let record = Record::of(mark)?;
+            let record = Record::of(mark).filter(|record| record.session_of.is_none())?;
             Some((record.created_ms, record.info(&mark.subject)))
         })
         .collect();
@@ -160,6 +162,7 @@ async fn find(store: &dyn Store, id: &str) -> Result<(Record, Version), KeyError
     let marks = store.marks(&server_pool(), Cursor::START).await?.items;
     let is_it = |mark: &&Mark| mark.kind == MarkKind::Key && mark.subject == id;
     let found = marks.iter().find(is_it).and_then(|mark| Some((Record::of(mark)?, mark.version)));
+    let found = found.filter(|(record, _)| record.session_of.is_none());
     found.ok_or_else(|| KeyError::Unknown(id.to_owned()))
 }
 

@@ -10,6 +10,7 @@
 
 mod access;
 mod app;
+mod board;
 mod door;
 pub mod events;
 pub mod fence;
@@ -17,6 +18,7 @@ mod health;
 mod holders;
 pub mod keys;
 mod ledger;
+mod levels;
 mod limits;
 mod metrics;
 mod native;
@@ -24,6 +26,7 @@ mod openapi;
 #[cfg(feature = "otlp")]
 pub mod otlp;
 mod own;
+mod page;
 mod problem;
 mod request;
 mod rest;

@@ -5,13 +5,16 @@ use std::sync::OnceLock;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
-use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
 use crate::app::App;
 use crate::problem::ProblemBody;
 
 /// Upper bounds of the classes into which durations fall, in seconds.
 const SECONDS: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5];
+
+/// The same for what waits for people's programs and for TTLs.
+const MOVES: [f64; 12] = [0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0];
 
 /// What was counted and measured in this process.
 #[derive(Debug, Clone)]
@@ -22,7 +25,13 @@ impl Metrics {
     /// before, there is nothing to show.
     pub(crate) fn start() -> Self {
         static HANDLE: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
-        let begin = || PrometheusBuilder::new().set_buckets(&SECONDS).ok()?.install_recorder().ok();
+        let begin = || {
+            let mut builder = PrometheusBuilder::new().set_buckets(&SECONDS).ok()?;
+            for moves in ["leasehold_handoff_seconds", "leasehold_failover_seconds"] {
+                builder = builder.set_buckets_for_metric(Matcher::Full(moves.to_owned()), &MOVES).ok()?;
+            }
+            builder.install_recorder().ok()
+        };
         Self(HANDLE.get_or_init(begin).clone())
     }
 

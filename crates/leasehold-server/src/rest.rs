@@ -1,5 +1,6 @@
 //! Resources and leases as documents over HTTP. With the pool `scenes` this is document 000 to the letter.
 
+pub(crate) mod acts;
 pub(crate) mod forms;
 pub(crate) mod leases;
 pub(crate) mod pools;

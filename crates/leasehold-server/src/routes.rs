@@ -6,11 +6,11 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::access::{self, auth, keys};
+use crate::access::{self, auth, keys, session};
 use crate::app::App;
 use crate::events::stream as events;
 use crate::openapi::Description;
-use crate::{health, metrics, native, openapi, request, rest};
+use crate::{board, health, metrics, native, openapi, page, request, rest};
 
 /// Names that are no pools: other things are found under them.
 pub(crate) const RESERVED: [&str; 15] = [
@@ -40,7 +40,10 @@ pub(crate) fn described() -> OpenApiRouter<App> {
         .routes(routes!(metrics::metrics))
         .routes(routes!(openapi::served))
         .routes(routes!(openapi::docs))
+        .routes(routes!(page::index))
+        .routes(routes!(page::asset))
         .routes(routes!(auth::auth))
+        .routes(routes!(session::get, session::log_in, session::log_out))
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::get, keys::revoke))
         .routes(routes!(keys::rotate))
@@ -48,6 +51,10 @@ pub(crate) fn described() -> OpenApiRouter<App> {
         .routes(routes!(rest::tokens::follow))
         .routes(routes!(rest::pools::list))
         .routes(routes!(rest::pools::get, rest::pools::put))
+        .routes(routes!(board::watch::watch))
+        .routes(routes!(rest::acts::plan))
+        .routes(routes!(rest::acts::act))
+        .routes(routes!(board::overview::overview))
         .merge(native::routes())
         .routes(routes!(rest::resources::list, rest::resources::create))
         .routes(routes!(

@@ -90,7 +90,7 @@ pub async fn start(settings: Settings, store: Arc<dyn Store>) -> Result<Running,
     let limits = settings.limits;
     let unusable = |source| StartError::Address { address, source };
     let tls = settings.tls.map(Tls::start).transpose()?;
-    let access = Access::start(Arc::clone(&store), address.ip(), &limits).await?;
+    let access = Access::start(Arc::clone(&store), address.ip(), &limits, tls.is_some()).await?;
     let (keys, plain) = (!access.any_key(), tls.is_none());
     if !is_loopback(address.ip()) && (keys || plain) {
         return Err(StartError::Exposed { address, keys, tls: plain });
@@ -121,6 +121,7 @@ pub async fn start(settings: Settings, store: Arc<dyn Store>) -> Result<Running,
     // Both `/scenes` and `/scenes/` are understood.
     let service = NormalizePath::trim_trailing_slash(routes::router(app.clone()));
     let service = ServiceExt::<Request>::into_make_service_with_connect_info::<SocketAddr>(service);
+    tokio::spawn(crate::levels::measure(app.clone()));
     let serving = tokio::spawn(server.serve(service));
     let tls = tls.map(|tls| (tls.clone(), tokio::spawn(tls.watch()).abort_handle()));
     Ok(Running { address, handle, serving, tls, app, relays })

@@ -61,6 +61,8 @@ pub struct Limits {
     /// How old what is known of the keys may be while the store does not answer. Within it a key that was revoked may
     /// still be taken; beyond it none is.
     pub keys: Duration,
+    /// How long somebody who logged in on the page stays so.
+    pub session: Duration,
     /// How many requests each API key may send in a second. Where no key is asked for there is no limit.
     pub rate: u32,
     /// How many it may send at once after a while without any.
@@ -81,6 +83,7 @@ impl Default for Limits {
             streams_per_key: 250,
             connections: 10_000,
             keys: Duration::from_secs(30),
+            session: crate::keys::session::LASTS,
             rate: 2000,
             burst: 4000,
         }

@@ -4,6 +4,8 @@
 mod keys;
 #[path = "access/limits.rs"]
 mod limits;
+#[path = "access/log_in.rs"]
+mod log_in;
 #[path = "access/native.rs"]
 mod native;
 #[path = "access/roles.rs"]

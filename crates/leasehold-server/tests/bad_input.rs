@@ -179,7 +179,7 @@ async fn unknown_pools_and_resources_are_not_found_or_empty() {
     let body = holder("h").to_string();
     refused(&plane, &Method::POST, "/api/v1/nothing/a/lease", &body, 404, "resource_not_found").await;
     refused(&plane, &Method::POST, "/api/v1/nothing/a/lease/renew", &body, 404, "resource_not_found").await;
-    for path in ["/", "/api", "/api/v1", "/api/v2/scenes", "/api/v1/scenes/a/b/c", "/favicon.ico"] {
+    for path in ["/nothing", "/api", "/api/v1", "/api/v2/scenes", "/api/v1/scenes/a/b/c", "/favicon.ico"] {
         refused(&plane, &Method::GET, path, "", 404, "not_found").await;
     }
     refused(&plane, &Method::POST, "/api/v1/store/destroy", "{}", 404, "not_found").await;

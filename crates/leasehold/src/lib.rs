@@ -6,7 +6,7 @@
 //!
 //! Read this crate from top to bottom, in the order in which data flows: the words ([`lease`]), time
 //! ([`clock`]), what is agreed upon ([`store`]), which resources there are ([`discover`]), what a reader knows
-//! of a pool ([`view`]), who is still there ([`listen`]), what should move ([`plan`]), taking part ([`participant`]), one seat for a leader
+//! of a pool ([`view`]), who is still there ([`listen`]), what should move ([`plan`]), what operators do ([`operate`]), taking part ([`participant`]), one seat for a leader
 //! ([`election`]), and the record of it all ([`ledger`]). [`fence`] is the check at the thing being written.
 //!
 //! # Features
@@ -27,6 +27,8 @@ pub mod view;
 pub mod listen;
 
 pub mod plan;
+
+pub mod operate;
 
 pub mod participant;
 

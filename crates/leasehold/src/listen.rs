@@ -182,6 +182,14 @@ impl Listener {
         due.filter(|(.., due)| *due <= now).collect()
     }
 
+    /// The least part of its TTL that any living session has left before its silence is complete; `None` where nobody is.
+    #[must_use]
+    pub fn margin(&self, now: Moment) -> Option<f64> {
+        let living = self.heard.values().filter(|heard| !heard.ended && !heard.ttl.is_zero());
+        let left = living.map(|heard| 1.0 - now.since(heard.since).div_duration_f64(heard.ttl));
+        left.reduce(f64::min).map(|least| least.clamp(0.0, 1.0))
+    }
+
     /// Leases to free because their holder has been absent for a whole TTL.
     #[must_use]
     pub fn orphans(&self, now: Moment) -> Vec<(MemberId, Term)> {

@@ -226,7 +226,52 @@ Examples:
 pub(super) const DRAIN: &str = "\
 Examples:
   leasehold drain --store sqlite:work.db --pool jobs api-2
-  leasehold drain --store sqlite:work.db --pool jobs api-2 --undo";
+  leasehold drain --store sqlite:work.db --pool jobs api-2 --plan
+  leasehold undrain --store sqlite:work.db --pool jobs api-2
+
+On a terminal it shows what would move and asks; --yes does not ask, --plan only
+shows. The same holds of all that operators do.";
+
+pub(super) const UNDRAIN: &str = "\
+Examples:
+  leasehold undrain --store sqlite:work.db --pool jobs api-2";
+
+pub(super) const UNCORDON: &str = "\
+Examples:
+  leasehold uncordon --store sqlite:work.db --pool jobs api-2";
+
+pub(super) const UNPIN: &str = "\
+Examples:
+  leasehold unpin --store sqlite:work.db --pool jobs a";
+
+pub(super) const RESUME: &str = "\
+Examples:
+  leasehold resume --store sqlite:work.db --pool jobs a";
+
+pub(super) const REVOKE: &str = "\
+Examples:
+  leasehold revoke --store sqlite:work.db --pool jobs a
+
+The holder stops its work and lets go. Whoever the plan names takes the resource
+next, perhaps the same member: drain it, pin or pause the resource to keep it away.";
+
+pub(super) const RESIGN: &str = "\
+Examples:
+  leasehold resign --store etcd://a,b,c --pool .ccm.scheduler.leader
+
+The pool is that of the election's key: a dot for each slash. The leader is
+drained until somebody else leads, and is a candidate again then. Where nobody
+else could lead, nothing is done.";
+
+pub(super) const TOP_VIEW: &str = "\
+Examples:
+  leasehold top --store sqlite:work.db
+  leasehold top --store postgres://jobs@db.example.org/work --pool jobs
+
+Keys: arrows or j and k move, tab goes from members to resources, s sorts,
+/ filters, enter opens, esc goes back, p goes to the next pool, q ends.
+d drains or undrains, c cordons, P pauses, v revokes; what would move is shown
+first, and y does it.";
 
 pub(super) const CORDON: &str = "\
 Examples:

@@ -34,6 +34,15 @@ pub(crate) struct PoolArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct TopArgs {
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// Begin with this pool
+    #[arg(long, env = "LEASEHOLD_POOL")]
+    pub(crate) pool: Option<Pool>,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
     #[command(flatten)]
     pub(crate) pool: PoolArgs,

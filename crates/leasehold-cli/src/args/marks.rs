@@ -1,9 +1,20 @@
-//! The options of what operators mark: `drain`, `cordon`, `pin` and `pause`.
+//! The options of what operators do: `drain`, `cordon`, `pin`, `pause`, `revoke`, `resign` and the ways back.
 
 use clap::Args;
 use leasehold::{MemberName, ResourceId};
 
 use super::PoolArgs;
+
+/// How an act is done.
+#[derive(Debug, Args)]
+pub(crate) struct ActArgs {
+    /// Only show what would move
+    #[arg(long, conflicts_with = "yes")]
+    pub(crate) plan: bool,
+    /// Do not ask, also on a terminal
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+}
 
 #[derive(Debug, Args)]
 pub(crate) struct MemberMarkArgs {
@@ -14,6 +25,36 @@ pub(crate) struct MemberMarkArgs {
     /// Take it back
     #[arg(long)]
     pub(crate) undo: bool,
+    #[command(flatten)]
+    pub(crate) act: ActArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MemberActArgs {
+    #[command(flatten)]
+    pub(crate) pool: PoolArgs,
+    /// The member's name
+    pub(crate) member: MemberName,
+    #[command(flatten)]
+    pub(crate) act: ActArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ResourceActArgs {
+    #[command(flatten)]
+    pub(crate) pool: PoolArgs,
+    /// The resource
+    pub(crate) resource: ResourceId,
+    #[command(flatten)]
+    pub(crate) act: ActArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ResignArgs {
+    #[command(flatten)]
+    pub(crate) pool: PoolArgs,
+    #[command(flatten)]
+    pub(crate) act: ActArgs,
 }
 
 #[derive(Debug, Args)]
@@ -28,6 +69,8 @@ pub(crate) struct PinArgs {
     /// Take it back
     #[arg(long)]
     pub(crate) undo: bool,
+    #[command(flatten)]
+    pub(crate) act: ActArgs,
 }
 
 #[derive(Debug, Args)]
@@ -39,4 +82,6 @@ pub(crate) struct PauseArgs {
     /// Take it back
     #[arg(long)]
     pub(crate) undo: bool,
+    #[command(flatten)]
+    pub(crate) act: ActArgs,
 }

@@ -98,6 +98,9 @@ pub(crate) struct LimitArgs {
     /// The most streams of events at once [default: 1000; a quarter of it with one key]
     #[arg(long, env = "LEASEHOLD_MAX_STREAMS", value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub(crate) max_streams: Option<u64>,
+    /// How long somebody who logged in on the page stays so [default: 12h]
+    #[arg(long, env = "LEASEHOLD_LOG_IN_LASTS", value_parser = super::duration, value_name = "TIME")]
+    pub(crate) log_in_lasts: Option<std::time::Duration>,
     /// The most connections at once [default: 10000]
     #[arg(long, env = "LEASEHOLD_MAX_CONNECTIONS", value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub(crate) max_connections: Option<u64>,

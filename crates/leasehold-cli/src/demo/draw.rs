@@ -95,7 +95,10 @@ fn header(frame: &mut Frame<'_>, area: Rect, picture: &Picture, paint: Paint) {
     let mut left =
         format!(" leasehold demo   TTL {:?}   {:02}:{:02}", picture.ttl, elapsed / 60, elapsed % 60);
     if area.width >= 76 {
-        left = format!("{left}   store: {}", picture.grade);
+        left = match &picture.page {
+            Some(page) => format!("{left}   page: {page}"),
+            None => format!("{left}   store: {}", picture.grade),
+        };
     }
     let clean = picture.overlap.is_zero();
     let right = format!(" overlap {} ", seconds(picture.overlap));

@@ -43,6 +43,7 @@ async fn perform(stage: &mut Stage) -> Result<(), Failure> {
     let (count, ttl) = (RESOURCES.len(), stage.ttl);
     let grade = stage.store.capabilities().grade;
     say(stage, &format!("{count} resources, leases of {ttl:?}, an embedded store ({grade})"))?;
+    say(stage, &format!("the same on a page, while it lasts: {}", stage.page))?;
     for scene in scenes() {
         perform_scene(stage, &scene).await?;
     }

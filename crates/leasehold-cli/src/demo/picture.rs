@@ -24,6 +24,8 @@ pub(super) struct Picture {
     pub(super) started: Moment,
     pub(super) ttl: Duration,
     pub(super) grade: String,
+    /// Where the page is.
+    pub(super) page: Option<String>,
     /// What is happening, and why.
     pub(super) caption: Caption,
     pub(super) members: Vec<MemberRow>,

@@ -1,11 +1,8 @@
 //! The demo before a viewer with a terminal: a live picture, keys, and the play as an introduction.
 
-use std::mem::ManuallyDrop;
 use std::time::Duration;
 
-use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::act::{Act, Caption, Deed};
 use super::draw::{Paint, draw};
@@ -13,6 +10,7 @@ use super::picture::Picture;
 use super::script::{Cue, Script, scenes};
 use super::stage::Stage;
 use crate::failure::Failure;
+use crate::terminal::{Ends, Screen, broken};
 
 /// How often the picture is drawn.
 const FRAME: Duration = Duration::from_millis(80);
@@ -20,28 +18,6 @@ const FRAME: Duration = Duration::from_millis(80);
 const PAUSE: Duration = Duration::from_secs(4);
 /// What is said when the play is over.
 const YOURS: &str = "k, f and d act on the selected member, a adds one, q quits";
-
-/// A terminal that is given back as it was, whatever happens. It is not dropped: a dropped one complains aloud when
-/// it is gone, and panics where nobody can hear that.
-struct Screen(ManuallyDrop<DefaultTerminal>);
-
-impl Screen {
-    fn open() -> Result<Self, Failure> {
-        // Also sees to it that a panic gives the terminal back before it says anything.
-        ratatui::try_init().map(ManuallyDrop::new).map(Self).map_err(|error| broken(&error))
-    }
-}
-
-impl Drop for Screen {
-    fn drop(&mut self) {
-        let _ = self.0.show_cursor();
-        let _ = ratatui::try_restore();
-    }
-}
-
-fn broken(error: &std::io::Error) -> Failure {
-    Failure::system("the terminal cannot be used; try --plain", error)
-}
 
 /// What the viewer does.
 struct Viewer {
@@ -98,7 +74,7 @@ impl Viewer {
 
     fn show(&mut self, stage: &Stage, screen: &mut Screen, paint: Paint) -> Result<(), Failure> {
         let picture = self.picture(stage);
-        screen.0.draw(|frame| draw(frame, &picture, paint)).map(|_| ()).map_err(|error| broken(&error))
+        screen.draw(|frame| draw(frame, &picture, paint))
     }
 
     fn picture(&mut self, stage: &Stage) -> Picture {
@@ -119,6 +95,7 @@ impl Viewer {
             feed: stage.entries(),
             overlap: stage.overlap(),
             help: self.help,
+            page: Some(stage.page.clone()),
         }
     }
 
@@ -184,27 +161,5 @@ impl Viewer {
         self.caption = act.caption();
         // What the next key does depends on what this one did.
         stage.look().await
-    }
-}
-
-/// What else ends the demo: it is told to, or its terminal is gone.
-struct Ends([Signal; 3]);
-
-impl Ends {
-    fn receive() -> std::io::Result<Self> {
-        Ok(Self([
-            signal(SignalKind::terminate())?,
-            signal(SignalKind::interrupt())?,
-            signal(SignalKind::hangup())?,
-        ]))
-    }
-
-    async fn next(&mut self) {
-        let [term, interrupt, hangup] = &mut self.0;
-        tokio::select! {
-            _ = term.recv() => {}
-            _ = interrupt.recv() => {}
-            _ = hangup.recv() => {}
-        }
     }
 }

@@ -2,6 +2,7 @@
 //! show the demo stand before the same stage.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +11,7 @@ use leasehold::Pool;
 use leasehold::clock::{self, Moment, SystemClock};
 use leasehold::store::{MarkKind, Store, StoreUrl, open};
 use leasehold::view::View;
+use leasehold_server::{Running, Settings};
 
 use super::act::{Act, Caption, Deed, Done};
 use super::cast::{Cast, Fate, Player, runs};
@@ -37,6 +39,9 @@ pub(super) struct Stage {
     pub(super) ttl: Duration,
     pub(super) store: Arc<dyn Store>,
     pub(super) pool: Pool,
+    /// Where the page is, for as long as the demo lasts.
+    pub(super) page: String,
+    _served: Running,
     view: View,
     cast: Cast,
     journals: Journals,
@@ -50,16 +55,22 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    pub(super) async fn set(directory: &Path, ttl: Duration) -> Result<Self, Failure> {
+    pub(super) async fn set(directory: &Path, ttl: Duration, page: SocketAddr) -> Result<Self, Failure> {
         let path = directory.join("demo.db");
         let journals = directory.join("journals");
         std::fs::create_dir(&journals).map_err(|error| Failure::system("no place for journals", &error))?;
         let pool = Pool::new(POOL).map_err(|error| Failure::usage(error.to_string()))?;
         let now = clock::now();
+        let store = open(&StoreUrl::Sqlite(path.clone())).await?;
+        // Only this machine can look, so nobody is asked for a key.
+        let served = leasehold_server::start(Settings::at(page), Arc::clone(&store)).await;
+        let served = served.map_err(|error| Failure::system("the page cannot be served", &error))?;
         Ok(Self {
             started: now,
             ttl,
-            store: open(&StoreUrl::Sqlite(path.clone())).await?,
+            store,
+            page: format!("http://{}/", served.address()),
+            _served: served,
             view: View::new(pool.clone()),
             pool,
             cast: Cast::new(directory, &path, ttl),

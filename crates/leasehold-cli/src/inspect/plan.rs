@@ -1,12 +1,11 @@
 //! `plan` and `explain`: what should move, what would move, and why something is where it is.
 
-use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use leasehold::plan::{self, Facts, Member, NAME_LABEL, Plan};
+use leasehold::operate::Shifts;
+use leasehold::plan::{self, Facts, Member, NAME_LABEL};
 use leasehold::view::View;
 use leasehold::{MemberId, MemberName, Pool, ResourceId};
-use serde::Serialize;
 
 use super::{count, open_existing, view};
 use crate::args::{ExplainArgs, PlanArgs};
@@ -16,36 +15,6 @@ use crate::print;
 /// The most members that a "what if" lets join.
 const JOIN_MAX: usize = 10_000;
 
-#[derive(Serialize)]
-struct Planned {
-    pool: Pool,
-    resources: usize,
-    moves: Vec<Step>,
-    taken: Vec<Step>,
-    dropped: Vec<Step>,
-    unowned: Vec<Step>,
-    members: Vec<Load>,
-}
-
-#[derive(Serialize)]
-struct Step {
-    resource: ResourceId,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    from: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    to: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    why: Option<String>,
-}
-
-#[derive(Serialize)]
-struct Load {
-    name: String,
-    member: String,
-    holds: u64,
-    would_hold: u64,
-}
-
 pub(crate) async fn plan(args: PlanArgs) -> Result<ExitCode, Failure> {
     if args.join > JOIN_MAX {
         return Err(Failure::usage(format!("--join {} is too many; give at most {JOIN_MAX}", args.join)));
@@ -53,11 +22,11 @@ pub(crate) async fn plan(args: PlanArgs) -> Result<ExitCode, Failure> {
     let store = open_existing(&args.pool.store).await?;
     let view = view(&store, &args.pool.pool).await?;
     let facts = what_if(&view, &args)?;
-    let planned = planned(args.pool.pool.clone(), &facts);
+    let planned = Shifts::of(args.pool.pool.clone(), &facts);
     if args.pool.json {
         print::json(&planned)?;
     } else {
-        print::text(&lines(&planned))?;
+        print::text(&shifts(&planned))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -110,53 +79,9 @@ fn newcomer(number: usize, like: Option<&Member>) -> Result<Member, Failure> {
     })
 }
 
-fn planned(pool: Pool, facts: &Facts) -> Planned {
-    let plan = Plan::compute(facts);
-    let names: BTreeMap<&MemberId, &MemberName> = facts.members.iter().map(|m| (&m.id, &m.name)).collect();
-    let name = |id: &MemberId| names.get(id).map_or_else(|| id.to_string(), ToString::to_string);
-    let step =
-        |resource: &ResourceId, from: Option<&MemberId>, to: Option<&MemberId>, why: Option<String>| Step {
-            resource: resource.clone(),
-            from: from.map(name),
-            to: to.map(name),
-            why,
-        };
-    let moves = plan
-        .moves()
-        .iter()
-        .map(|m| step(&m.resource, Some(&m.from), Some(&m.to), Some(m.reason.to_string())));
-    let taken = plan.placements().iter().map(|p| step(&p.resource, None, Some(&p.to), None));
-    let dropped =
-        plan.drops().iter().map(|d| step(&d.resource, Some(&d.from), None, Some(d.reason.to_string())));
-    let unowned =
-        plan.unplaceable().iter().map(|u| step(&u.resource, None, None, Some(u.reason.to_string())));
-    let members = facts.members.iter().map(|member| Load {
-        name: member.name.to_string(),
-        member: member.id.to_string(),
-        holds: plan.load(&member.id),
-        would_hold: plan.planned(&member.id),
-    });
-    let mut members: Vec<Load> = members.collect();
-    members.sort_by(|one, two| (&one.name, &one.member).cmp(&(&two.name, &two.member)));
-    Planned {
-        pool,
-        resources: facts.resources.len(),
-        moves: sorted(moves),
-        taken: sorted(taken),
-        dropped: sorted(dropped),
-        unowned: sorted(unowned),
-        members,
-    }
-}
-
-fn sorted(steps: impl Iterator<Item = Step>) -> Vec<Step> {
-    let mut steps: Vec<Step> = steps.collect();
-    steps.sort_by(|one, two| one.resource.cmp(&two.resource));
-    steps
-}
-
-fn lines(planned: &Planned) -> String {
-    let Planned { moves, taken, dropped, unowned, .. } = planned;
+/// What a plan would change, for people.
+pub(crate) fn shifts(planned: &Shifts) -> String {
+    let Shifts { moves, taken, dropped, unowned, .. } = planned;
     let mut text = String::new();
     let show = |name: &Option<String>| name.clone().unwrap_or_default();
     for step in moves {
@@ -177,7 +102,7 @@ fn lines(planned: &Planned) -> String {
     for step in unowned {
         text += &format!("{} would be owned by nobody ({})\n", step.resource, show(&step.why));
     }
-    match moves.len() + taken.len() + dropped.len() {
+    match planned.total() {
         0 => text.push_str("nothing moves\n"),
         total => text += &format!("{total} of {} would change hands\n", count(planned.resources, "resource")),
     }

@@ -144,6 +144,7 @@ fn member_lines(shown: &MemberShown) -> String {
         ("ready", if profile.ready { "yes" } else { "no" }.to_owned()),
         ("capacity", capacity),
         ("labels", or_none(&labels, "none")),
+        ("version", profile.version.clone().unwrap_or_else(|| "not known".to_owned())),
         ("holds", or_none(&shown.holds, "nothing")),
     ];
     pairs(&rows, &shown.marks)

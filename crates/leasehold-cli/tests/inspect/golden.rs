@@ -58,7 +58,7 @@ fn steady(value: &mut Value) {
     }
 }
 
-fn golden(name: &str, found: &str) {
+pub(crate) fn golden(name: &str, found: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::write(&path, found).unwrap();
@@ -141,7 +141,8 @@ fn what_is_printed_of_the_ledger_is_as_reviewed() {
     let told = place.told(&["events", "--pool", "jobs"]);
     let (marks, rest): (Vec<&str>, Vec<&str>) = told.lines().partition(|line| line.contains("  marked  "));
     golden("events.txt", &same.text(&rest.join("\n")));
-    let details: Vec<&str> = marks.iter().filter_map(|line| line.rsplit("  ").next()).collect();
+    let detail = |line: &&str| line.rsplit("  ").next()?.split_once(", by ").map(|(what, _)| what.to_owned());
+    let details: Vec<String> = marks.iter().filter_map(detail).collect();
     assert_eq!(details, ["pause: a", "pause undone: a"]);
     let rows = place.events("jobs").into_iter().filter(|row| row["event"] != "marked");
     golden("events.json", &same.json(rows.collect()));

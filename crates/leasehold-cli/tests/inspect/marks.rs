@@ -1,6 +1,6 @@
 //! Marks take effect on real work, and so does taking them back.
 
-use crate::support::{Place, wait_until};
+use crate::support::{Place, leasehold, ran, wait_until};
 
 const OPTIONS: [&str; 4] = ["--resources", "a,b,c,d", "--ttl", "3s"];
 
@@ -22,7 +22,14 @@ fn wait_for_work(place: &Place, what: &str, anna: usize, bert: usize) {
 fn marked(place: &Place) -> Vec<String> {
     let events = place.events("jobs");
     let rows = events.iter().filter(|row| row["event"] == "marked");
-    rows.map(|row| row["detail"].as_str().unwrap().to_owned()).collect()
+    let detail = |row: &serde_json::Value| row["detail"].as_str().unwrap().to_owned();
+    rows.map(|row| {
+        let detail = detail(row);
+        let (what, who) = detail.split_once(", by ").expect("the ledger says who");
+        assert!(who.contains(" at "), "{detail}");
+        what.to_owned()
+    })
+    .collect()
 }
 
 #[test]
@@ -117,4 +124,48 @@ fn a_mark_on_what_is_not_there_says_so_and_waits() {
     );
     anna.leave();
     nobody.leave();
+}
+
+/// Every word that takes something back, and what is looked at before.
+#[test]
+fn acts_are_looked_at_first_and_taken_back_by_words_of_their_own() {
+    let place = Place::new();
+    let members = ["anna", "bert"].map(|name| place.member(name, &OPTIONS));
+    wait_for_work(&place, "both have half", 2, 2);
+    let jobs = |words: &[&str]| place.told(&[&words[..1], &["--pool", "jobs"], &words[1..]].concat());
+
+    let looked = jobs(&["drain", "anna", "--plan"]);
+    assert!(looked.contains("moves from anna to bert") && looked.contains("2 of 4 resources"), "{looked}");
+    let preview = place.json(&["drain", "--pool", "jobs", "anna", "--plan"]);
+    assert_eq!((preview["basis"].as_u64(), preview["already"].as_bool()), (Some(0), Some(false)));
+    assert_eq!(marked(&place), [""; 0], "to look changes nothing");
+
+    jobs(&["drain", "anna"]);
+    wait_for_work(&place, "bert has all", 0, 4);
+    assert!(jobs(&["drain", "anna", "--plan"]).contains("it is so already"));
+    assert_eq!(jobs(&["undrain", "anna"]), "anna takes part again\n");
+    wait_for_work(&place, "both have half again", 2, 2);
+    jobs(&["cordon", "anna"]);
+    assert_eq!(jobs(&["uncordon", "anna"]), "anna gets new work again\n");
+    jobs(&["pin", "a", "anna"]);
+    assert_eq!(jobs(&["unpin", "a"]), "a may be anywhere\n");
+    jobs(&["pause", "a"]);
+    assert_eq!(jobs(&["resume", "a"]), "a is shared out again\n");
+    wait_until("a is owned", || place.owners("jobs").contains_key("a"));
+
+    let token = || place.json(&["show", "--pool", "jobs", "a"])["resource"]["token"].as_u64().unwrap();
+    let before = token();
+    assert!(jobs(&["revoke", "a"]).starts_with("the holder of a lets go of it\nnote: "));
+    wait_until("a has a new term", || token() > before && place.owners("jobs").contains_key("a"));
+    let refused = ran(leasehold().args(["revoke", "--store", &place.url(), "--pool", "jobs", "nothing"]));
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(refused.err.contains("nobody holds nothing; there is nothing to revoke"), "{refused:?}");
+    let refused = ran(leasehold().args(["resign", "--store", &place.url(), "--pool", "jobs"]));
+    assert!(refused.code == Some(1) && refused.err.contains("nobody leads here"), "{refused:?}");
+    let marks = marked(&place);
+    assert_eq!(marks.len(), 9, "{marks:?}");
+    assert_eq!(marks.last().unwrap(), "revoke: a");
+    for member in members {
+        member.leave();
+    }
 }

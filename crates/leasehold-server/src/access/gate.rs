@@ -5,6 +5,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use super::needs::Need;
+use super::session;
 use crate::app::App;
 use crate::problem::Answer;
 
@@ -23,6 +24,7 @@ async fn admit(app: &App, request: &mut Request) -> Answer<()> {
         return Ok(());
     }
     let identity = app.access().who(request.headers()).await?;
+    session::check(&identity, request.method(), request.headers())?;
     app.rates().spend(&identity)?;
     need.check(&identity)?;
     request.extensions_mut().insert(identity);

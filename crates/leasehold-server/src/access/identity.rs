@@ -25,12 +25,23 @@ struct Inner {
     key: Option<String>,
     pools: Option<BTreeSet<String>>,
     tenant: Option<String>,
+    /// What people call the key.
+    name: Option<String>,
+    /// The log-in that came in the key's place: its id, and what else our own page sends.
+    session: Option<(String, String)>,
 }
 
 impl Identity {
     /// Somebody on this machine, where no key was ever made.
     pub(crate) fn open() -> Self {
-        Self(Arc::new(Inner { role: Role::Admin, key: None, pools: None, tenant: None }))
+        Self(Arc::new(Inner {
+            role: Role::Admin,
+            key: None,
+            pools: None,
+            tenant: None,
+            name: None,
+            session: None,
+        }))
     }
 
     /// Whoever has this key.
@@ -40,7 +51,46 @@ impl Identity {
             key: Some(id.to_owned()),
             pools: record.pools.clone(),
             tenant: record.tenant.clone(),
+            name: Some(record.name.clone()).filter(|name| !name.is_empty()),
+            session: None,
         }))
+    }
+
+    /// The same, logged in.
+    pub(crate) fn in_session(&self, id: &str, csrf: String) -> Self {
+        let Inner { role, key, pools, tenant, name, .. } = &*self.0;
+        Self(Arc::new(Inner {
+            role: *role,
+            key: key.clone(),
+            pools: pools.clone(),
+            tenant: tenant.clone(),
+            name: name.clone(),
+            session: Some((id.to_owned(), csrf)),
+        }))
+    }
+
+    /// What one may do.
+    pub(crate) fn role(&self) -> Role {
+        self.0.role
+    }
+
+    /// What people call the key.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.0.name.as_deref()
+    }
+
+    /// Of whoever logged in: the id of the log-in, and what a request that changes something must carry.
+    pub(crate) fn session(&self) -> Option<(&str, &str)> {
+        self.0.session.as_ref().map(|(id, csrf)| (id.as_str(), csrf.as_str()))
+    }
+
+    /// Who it is, in words for the ledger.
+    pub(crate) fn who(&self) -> String {
+        match (self.key(), self.name()) {
+            (None, _) => "somebody on the control plane's machine".to_owned(),
+            (Some(key), None) => format!("key {key}"),
+            (Some(key), Some(name)) => format!("{name} (key {key})"),
+        }
     }
 
     /// The id of the API key; `None` where none is asked for.
@@ -125,7 +175,8 @@ mod tests {
     fn identity(tenant: Option<&str>, pools: Option<&[&str]>) -> Identity {
         let pools = pools.map(|pools| pools.iter().map(|&pool| pool.to_owned()).collect());
         let tenant = tenant.map(str::to_owned);
-        Identity(Arc::new(Inner { role: Role::Member, key: Some("k".to_owned()), pools, tenant }))
+        let (role, key) = (Role::Member, Some("k".to_owned()));
+        Identity(Arc::new(Inner { role, key, pools, tenant, name: None, session: None }))
     }
 
     fn pool(name: &str) -> Pool {

@@ -16,6 +16,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
 use super::Identity;
+use super::session::csrf_of;
 use crate::keys::{Hash, Record, id_of, wall_millis};
 use crate::own::server_pool;
 
@@ -130,7 +131,9 @@ impl Known {
     pub(super) fn verdict(&self, offered: &str) -> Verdict {
         let hash = Hash::of(offered);
         let table = self.table();
-        let Some(entry) = id_of(offered).and_then(|id| table.keys.get(id)) else {
+        // What a browser has in its cookie is no key.
+        let known = id_of(offered).and_then(|id| table.keys.get(id));
+        let Some(entry) = known.filter(|entry| entry.record.session_of.is_none()) else {
             std::hint::black_box(Hash::NONE.is(&hash));
             return Verdict::Wrong;
         };
@@ -141,13 +144,33 @@ impl Known {
         }
     }
 
+    /// The same of what a browser has in its cookie. It may do what its key may now.
+    pub(super) fn session(&self, offered: &str) -> Verdict {
+        let hash = Hash::of(offered);
+        let table = self.table();
+        let entry = id_of(offered).and_then(|id| Some((id, table.keys.get(id)?)));
+        let Some((id, entry)) = entry.filter(|(_, entry)| entry.fits(&hash)) else { return Verdict::Wrong };
+        let Some(key) = &entry.record.session_of else { return Verdict::Wrong };
+        match table.keys.get(key) {
+            Some(of) if !of.is_over() && !entry.is_over() => {
+                Verdict::Good(of.identity.in_session(id, csrf_of(offered)))
+            }
+            _ => Verdict::Expired(key.clone()),
+        }
+    }
+
+    /// What is written down of a key.
+    pub(super) fn record(&self, id: &str) -> Option<Record> {
+        self.table().keys.get(id).map(|entry| entry.record.clone())
+    }
+
     /// Whether the key with that id may still be used by somebody.
     pub(super) fn stands(&self, id: &str) -> bool {
         self.table().keys.get(id).is_some_and(|entry| !entry.is_over())
     }
 
     pub(super) fn any(&self) -> bool {
-        !self.table().keys.is_empty()
+        self.table().keys.values().any(|entry| entry.record.session_of.is_none())
     }
 
     pub(super) fn any_ever(&self) -> bool {

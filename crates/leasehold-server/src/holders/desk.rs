@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use leasehold::clock::{Clock, Moment};
+use leasehold::ledger::Event;
 use leasehold::listen::Listener;
+use leasehold::operate::Act;
 use leasehold::store::{Declared, MarkKind, Store, StoreError};
 use leasehold::view::View;
 use leasehold::{MemberId, MemberName, Pool, ResourceId};
@@ -51,6 +53,11 @@ impl Known {
         self.view.declared().get(resource).filter(|declared| !declared.removed)
     }
 
+    /// The least part of its TTL that anybody had left when it was last heard.
+    pub(crate) fn margin(&self) -> Option<f64> {
+        self.read.and_then(|(_, at)| self.listener.margin(at))
+    }
+
     /// Whether an operator wants nobody to hold it.
     pub(crate) fn is_paused(&self, resource: &ResourceId) -> bool {
         self.view.mark(MarkKind::Pause, resource.as_str()).is_some()
@@ -82,6 +89,14 @@ impl Desk {
     /// The pool.
     pub(crate) fn pool(&self) -> &Pool {
         &self.pool
+    }
+
+    /// Writes down that an operator did something, and who it was.
+    pub(crate) fn note_act(&self, act: &Act, who: &str) {
+        let mut row = self.rows.row(&self.me, &self.name, Event::Marked);
+        row.resource = act.resource().cloned();
+        row.detail = Some(act.detail(who));
+        self.rows.write(&self.pool, row);
     }
 
     /// What is known, from a read that began after this was called. Those who ask at the same time share one.

@@ -54,6 +54,7 @@ impl Holder {
             listing: None,
             plan_version: plan::VERSION,
             flaps: 0,
+            version: None,
         }
     }
 

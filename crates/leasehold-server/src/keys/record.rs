@@ -77,6 +77,9 @@ pub(crate) struct Record {
     pub(crate) expires_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) previous: Option<Previous>,
+    /// The key that this is a log-in with; none for a key.
+    #[serde(rename = "session", default, skip_serializing_if = "Option::is_none")]
+    pub(crate) session_of: Option<String>,
 }
 
 /// The secret that was in use before, for as long as it is still taken.

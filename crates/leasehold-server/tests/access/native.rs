@@ -38,6 +38,7 @@ pub(crate) fn session(name: &str) -> OpenSession {
             listing: None,
             plan_version: leasehold::plan::VERSION,
             flaps: 0,
+            version: None,
         },
     }
 }

@@ -15,8 +15,15 @@ const OPERATING: [&str; 3] = ["revoke", "free_revoked", "declare"];
 
 /// The role that a route needs, said once more and in another way; `None` if it needs no key.
 fn needed(method: &str, path: &str) -> Option<Role> {
-    if ["/healthz", "/readyz", "/api/v1/health", "/api/v1/auth"].contains(&path) {
+    if ["/healthz", "/readyz", "/api/v1/health", "/api/v1/auth", "/", "/page/{file}"].contains(&path) {
         return None;
+    }
+    if path == "/api/v1/auth/session" {
+        return (method == "delete").then_some(Role::Read);
+    }
+    // Nothing is changed by a look at what would.
+    if path.ends_with("/plan") {
+        return Some(Role::Read);
     }
     if path.starts_with("/api/v1/keys") {
         return Some(Role::Admin);

@@ -48,6 +48,7 @@ async fn scene() -> Scene {
         listing: None,
         plan_version: 1,
         flaps: 0,
+        version: None,
     };
     let session = OpenSession { pool: pool.clone(), id: MemberId::generate(), ttl: TTL, profile };
     let crate::store::Answer::Done(era) = store.open(&session).await.unwrap() else { panic!("not opened") };

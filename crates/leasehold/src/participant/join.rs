@@ -110,6 +110,7 @@ impl Member {
             listing,
             plan_version: plan::VERSION,
             flaps: self.flaps,
+            version: Some(env!("CARGO_PKG_VERSION").to_owned()),
         })
     }
 

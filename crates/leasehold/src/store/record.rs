@@ -78,6 +78,9 @@ pub struct Profile {
     /// How often this name came back shortly after it had gone.
     #[serde(default)]
     pub flaps: u32,
+    /// The version of the program, for people who roll one out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
 }
 
 /// A session as the store has it.

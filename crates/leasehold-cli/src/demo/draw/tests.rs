@@ -60,6 +60,7 @@ fn picture() -> Picture {
         started: at(0.0),
         ttl: Duration::from_secs(3),
         grade: "durable on one node".to_owned(),
+        page: None,
         caption: acts[2].act.caption(),
         members: vec![
             member("anna", MemberState::Killed, 0),

@@ -52,6 +52,7 @@ pub(crate) fn profile(flaps: u32) -> Profile {
         listing: None,
         plan_version: 1,
         flaps,
+        version: None,
     }
 }
 

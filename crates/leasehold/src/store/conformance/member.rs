@@ -45,6 +45,7 @@ pub fn profile(name: &str) -> Profile {
         listing: None,
         plan_version: 1,
         flaps: 0,
+        version: None,
     }
 }
 
