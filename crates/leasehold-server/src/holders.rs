@@ -20,6 +20,7 @@ mod kept;
 mod leases;
 mod listen;
 mod proof;
+mod revoke;
 mod verdict;
 
 use std::collections::HashMap;
@@ -111,6 +112,11 @@ impl Holders {
         }
         self.shared.find().await?;
         Ok(self.known(pool))
+    }
+
+    /// Makes sure that every pool of the store has a desk.
+    pub(crate) async fn find(&self) -> Result<(), StoreError> {
+        self.shared.find().await
     }
 
     /// The desks of all pools.

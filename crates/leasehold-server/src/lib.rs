@@ -10,6 +10,7 @@
 
 mod access;
 mod app;
+mod cameras;
 mod door;
 pub mod events;
 pub mod fence;

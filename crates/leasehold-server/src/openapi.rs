@@ -20,6 +20,7 @@ use crate::routes;
     tags(
         (name = "resources", description = "What is leased: the resources of a pool"),
         (name = "leases", description = "Who holds a resource, as in `/api/v1/scenes/{scene_id}/lease`"),
+        (name = "cameras", description = "Cameras, their sites, zones and runners: document 004"),
         (name = "events", description = "What happens, as it happens"),
         (name = "store", description = "What members need: the store over HTTP"),
         (name = "keys", description = "Who may ask for what"),

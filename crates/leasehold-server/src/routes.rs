@@ -10,7 +10,7 @@ use crate::access::{self, auth, keys};
 use crate::app::App;
 use crate::events::stream as events;
 use crate::openapi::Description;
-use crate::{health, metrics, native, openapi, request, rest};
+use crate::{cameras, health, metrics, native, openapi, request, rest};
 
 /// Names that are no pools: other things are found under them.
 pub(crate) const RESERVED: [&str; 15] = [
@@ -49,6 +49,7 @@ pub(crate) fn described() -> OpenApiRouter<App> {
         .routes(routes!(rest::pools::list))
         .routes(routes!(rest::pools::get, rest::pools::put))
         .merge(native::routes())
+        .merge(cameras::routes())
         .routes(routes!(rest::resources::list, rest::resources::create))
         .routes(routes!(
             rest::resources::get,

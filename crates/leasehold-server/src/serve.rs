@@ -19,6 +19,7 @@ use tower_http::normalize_path::NormalizePath;
 
 use crate::access::{Access, is_loopback};
 use crate::app::App;
+use crate::cameras::sweep::sweep;
 use crate::door::Door;
 use crate::events::Relays;
 use crate::events::settings::EventsError;
@@ -78,6 +79,7 @@ pub struct Running {
     tls: Option<(Tls, AbortHandle)>,
     app: App,
     relays: Option<Relays>,
+    sweeping: AbortHandle,
 }
 
 /// Starts a control plane on a store.
@@ -123,7 +125,8 @@ pub async fn start(settings: Settings, store: Arc<dyn Store>) -> Result<Running,
     let service = ServiceExt::<Request>::into_make_service_with_connect_info::<SocketAddr>(service);
     let serving = tokio::spawn(server.serve(service));
     let tls = tls.map(|tls| (tls.clone(), tokio::spawn(tls.watch()).abort_handle()));
-    Ok(Running { address, handle, serving, tls, app, relays })
+    let sweeping = tokio::spawn(sweep(app.clone())).abort_handle();
+    Ok(Running { address, handle, serving, tls, app, relays, sweeping })
 }
 
 impl Running {
@@ -159,6 +162,7 @@ impl Running {
         self.app.stop();
         self.handle.graceful_shutdown(Some(self.app.limits().drain));
         let _ = (&mut self.serving).await;
+        self.sweeping.abort();
         self.app.holders().stop().await;
         if let Some(relays) = self.relays.take() {
             relays.stop().await;
@@ -171,6 +175,7 @@ impl Drop for Running {
         self.app.stop();
         self.handle.shutdown();
         self.app.holders().abandon();
+        self.sweeping.abort();
         if let Some((_, watching)) = &self.tls {
             watching.abort();
         }

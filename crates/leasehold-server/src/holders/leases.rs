@@ -43,6 +43,11 @@ impl Standing {
         })
     }
 
+    /// Whether it was taken back: its holder is to stop.
+    pub(crate) fn is_revoked(&self) -> bool {
+        self.revoked
+    }
+
     /// The same, if it is the caller's.
     fn of(self, caller: &Caller<'_>) -> Result<Self, Lost> {
         let named = self.holder.as_ref().is_some_and(|holder| holder.id.as_str() == caller.holder_id);

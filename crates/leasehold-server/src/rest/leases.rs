@@ -1,5 +1,6 @@
 //! `/api/v1/{pool}/{resource}/lease`: acquired, renewed, released.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use axum::extract::State;
@@ -133,6 +134,7 @@ pub(crate) async fn acquire(
         ttl: ttl(&body, &at.within.name)?,
         key: at.within.identity.key().map(str::to_owned),
         idempotency: idempotency(&headers)?,
+        extra: BTreeMap::new(),
     };
     let desk = at.desk(&app).await?;
     let allowed = |known: &Known| may_take(known, &at, &body);

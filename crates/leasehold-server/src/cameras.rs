@@ -1,0 +1,43 @@
+//! Cameras: document 004's control plane.
+//!
+//! A camera is a resource of its tenant's pool `cameras`: the store's pool `acme.cameras`. Its configuration is the resource's
+//! document, its lease is one of [`holders`](crate::holders) like any other, its site and versions are labels. Nothing here
+//! decides ownership: what is added are the words of the document, the checks of what operators write, and the plan that
+//! says which runner should have which camera.
+//!
+//! Read `tenant` (whose cameras), `camera`, `zone` and `version` (what a configuration is, pure), `config` and `zones` (it over
+//! HTTP).
+
+mod camera;
+pub(crate) mod config;
+mod credentials;
+mod etag;
+pub(crate) mod sweep;
+mod tenant;
+mod version;
+mod zone;
+pub(crate) mod zones;
+
+pub(crate) use self::camera::{is_camera, masked};
+pub(crate) use self::tenant::CAMERAS;
+
+use axum::routing::put;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::app::App;
+use crate::rest::resources;
+
+/// Every route of document 004.
+pub(crate) fn routes() -> OpenApiRouter<App> {
+    // Resources of the pool `cameras` that are none are still changed as those of any pool are.
+    let others = put(resources::put).patch(resources::patch).delete(resources::remove);
+    OpenApiRouter::new()
+        .routes(routes!(config::list, config::create))
+        .routes(routes!(config::get_of_site, config::put, config::remove))
+        .routes(routes!(config::site_version))
+        .routes(routes!(zones::list, zones::create))
+        .routes(routes!(zones::put, zones::remove))
+        .routes(routes!(config::get))
+        .route("/api/v1/cameras/{camera_uuid}", others)
+}
