@@ -8,6 +8,7 @@ use leasehold::store::Store;
 use tokio::sync::watch;
 
 use crate::access::{Access, Identity};
+use crate::cameras::acquire::Claims;
 use crate::holders::{Desk, Holders};
 use crate::limits::{Rates, StreamPermit, Streams};
 use crate::metrics::Metrics;
@@ -29,6 +30,7 @@ struct Shared {
     rates: Rates,
     streams: Streams,
     sessions: Sessions,
+    claims: Claims,
     stopping: watch::Sender<bool>,
 }
 
@@ -49,6 +51,7 @@ impl App {
             access,
             streams: Streams::default(),
             sessions: Sessions::default(),
+            claims: Claims::default(),
             stopping: watch::Sender::new(false),
         }))
     }
@@ -109,6 +112,11 @@ impl App {
     /// Which pools members' sessions are in.
     pub(crate) fn sessions(&self) -> &Sessions {
         &self.0.sessions
+    }
+
+    /// Acquisitions of cameras that are under way.
+    pub(crate) fn claims(&self) -> &Claims {
+        &self.0.claims
     }
 
     /// Ends every stream.

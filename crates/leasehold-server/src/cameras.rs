@@ -6,12 +6,19 @@
 //! says which runner should have which camera.
 //!
 //! Read `tenant` (whose cameras), `camera`, `zone` and `version` (what a configuration is, pure), `config` and `zones` (it over
-//! HTTP).
+//! HTTP); `runner` and `assign` (who should have what, pure), `runners` and `available`; `lease`, `acquire` and `leases`.
 
+pub(crate) mod acquire;
+mod assign;
+pub(crate) mod available;
 mod camera;
 pub(crate) mod config;
 mod credentials;
 mod etag;
+mod lease;
+pub(crate) mod leases;
+mod runner;
+pub(crate) mod runners;
 pub(crate) mod sweep;
 mod tenant;
 mod version;
@@ -38,6 +45,20 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(config::site_version))
         .routes(routes!(zones::list, zones::create))
         .routes(routes!(zones::put, zones::remove))
+        .routes(routes!(available::list))
         .routes(routes!(config::get))
+        .routes(routes!(acquire::acquire))
+        .routes(routes!(leases::of_runner))
+        .routes(routes!(leases::of_camera))
+        .routes(routes!(leases::get))
+        .routes(routes!(leases::validate))
+        .routes(routes!(leases::renew))
+        .routes(routes!(leases::release))
+        .routes(routes!(leases::heartbeat))
+        .routes(routes!(leases::revoke))
+        .routes(routes!(runners::register))
+        .routes(routes!(runners::list))
+        .routes(routes!(runners::get, runners::remove))
+        .routes(routes!(runners::heartbeat))
         .route("/api/v1/cameras/{camera_uuid}", others)
 }

@@ -14,6 +14,7 @@
 //! 4. *After a freeze* the control plane says what a holder holds only while nobody can have been granted it since: less than
 //!    the session's TTL after a read that showed the beat before its last.
 
+mod attend;
 mod desk;
 mod holder;
 mod kept;
@@ -34,7 +35,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 pub(crate) use self::desk::{Desk, Known};
-pub(crate) use self::holder::{Holder, KEY, RESERVED};
+pub(crate) use self::holder::{Holder, KEY, RESERVED, RESOURCE, label_of};
 pub(crate) use self::leases::{Caller, Claim, Lost, Renewal, Standing};
 use crate::ledger::Rows;
 use crate::settings::Limits;
@@ -125,7 +126,8 @@ impl Holders {
         desks.values().map(|staffed| Arc::clone(&staffed.desk)).collect()
     }
 
-    fn known(&self, pool: &Pool) -> Option<Arc<Desk>> {
+    /// The desk of a pool that this replica has heard of.
+    pub(crate) fn known(&self, pool: &Pool) -> Option<Arc<Desk>> {
         let desks = self.shared.desks.read().unwrap_or_else(PoisonError::into_inner);
         desks.get(pool).map(|staffed| Arc::clone(&staffed.desk))
     }

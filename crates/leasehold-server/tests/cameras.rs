@@ -2,6 +2,10 @@
 
 #[path = "cameras/config.rs"]
 mod config;
+#[path = "cameras/leases.rs"]
+mod leases;
+#[path = "cameras/runners.rs"]
+mod runners;
 #[path = "cameras/stage.rs"]
 mod stage;
 mod support;

@@ -150,7 +150,7 @@ impl CameraBody {
     /// The configuration, checked. What answers add to it is taken back without a word; anything else that is not known is
     /// refused, because whoever sent it would take it for kept.
     pub(super) fn camera(mut self) -> Result<Camera, String> {
-        for added in [CONFIG, ZONES, "deleting"] {
+        for added in [CONFIG, ZONES, "deleting", "reserve"] {
             self.rest.remove(added);
         }
         if let Some(unknown) = self.rest.keys().find(|name| !FIELDS.contains(&name.as_str())) {
@@ -181,12 +181,21 @@ pub(crate) struct CameraForm {
     /// Whether it goes as soon as whoever holds it has stopped.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) deleting: bool,
+    /// Whether another runner has it that should hand it over: it is acquired with `reserve`. Only where cameras are offered.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) reserve: bool,
 }
 
 impl CameraForm {
     /// The same without credentials.
     pub(super) fn masked(mut self) -> Self {
         self.camera.rtsp_url = credentials::mask(&self.camera.rtsp_url);
+        self
+    }
+
+    /// The same, as it is offered.
+    pub(super) fn to_reserve(mut self, reserve: bool) -> Self {
+        self.reserve = reserve;
         self
     }
 }
@@ -320,6 +329,7 @@ impl<'a> Kept<'a> {
             config_version: self.config_version().to_owned(),
             zone_version: self.zone_version().to_owned(),
             deleting: self.is_deleting(),
+            reserve: false,
         })
     }
 }

@@ -271,16 +271,9 @@ pub(super) async fn find(
     camera: &ResourceId,
     tenant: Option<&str>,
 ) -> Answer<(Tenant, std::sync::Arc<Desk>)> {
-    let tenants = match tenant {
-        None => Tenant::all(app, identity).await?,
-        Some(id) => {
-            let tenant = Tenant::named(identity, id)?;
-            let desk = app.holders().desk_if_known(&tenant.cameras).await?;
-            desk.map(|desk| (tenant, desk)).into_iter().collect()
-        }
-    };
     let mut found = Vec::new();
-    for (tenant, desk) in tenants {
+    for tenant in Tenant::candidates(app, identity, tenant).await? {
+        let Some(desk) = app.holders().known(&tenant.cameras) else { continue };
         if desk.fresh().await?.declared(camera).and_then(Kept::of).is_some() {
             found.push((tenant, desk));
         }

@@ -19,6 +19,14 @@ const IDEMPOTENCY: &str = "leasehold.idempotency";
 /// What labels begin with that say what else is known.
 const EXTRA: &str = "leasehold.extra.";
 
+/// Among what else is known of a lease: what it is of, so that it is found by its id alone.
+pub(crate) const RESOURCE: &str = "resource";
+
+/// The label under which a session says what else is known of its lease.
+pub(crate) fn label_of(name: &str) -> String {
+    format!("{EXTRA}{name}")
+}
+
 /// Who holds a lease over REST.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Holder {
@@ -48,7 +56,7 @@ impl Holder {
         ]);
         labels.extend(self.key.clone().map(|key| (KEY.to_owned(), key)));
         labels.extend(self.idempotency.clone().map(|key| (IDEMPOTENCY.to_owned(), key)));
-        labels.extend(self.extra.iter().map(|(name, value)| (format!("{EXTRA}{name}"), value.clone())));
+        labels.extend(self.extra.iter().map(|(name, value)| (label_of(name), value.clone())));
         Profile {
             name: self.id.clone(),
             capacity: Some(weight.into()),

@@ -1,6 +1,6 @@
 //! What this replica remembers of the sessions it keeps, in case the store forgets.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::time::Duration;
 
 use leasehold::clock::Moment;
@@ -39,7 +39,8 @@ pub(super) struct Memory {
     pub(super) kept: HashMap<MemberId, Kept>,
     /// Who was granted a resource last, through this replica. It may be kept no more.
     granted: HashMap<ResourceId, MemberId>,
-    pub(super) lapsed: HashSet<ResourceId>,
+    /// Who held it, where that is known, and under which token.
+    pub(super) lapsed: HashMap<ResourceId, Kept>,
     /// When the last read that was taken in began.
     pub(super) read_began: Option<Moment>,
 }

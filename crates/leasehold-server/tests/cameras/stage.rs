@@ -39,6 +39,15 @@ pub(crate) fn with(at: &str, value: Value) -> Value {
     body
 }
 
+/// The registration of section 6.3, as it is printed.
+pub(crate) fn registration(runner: &str) -> Value {
+    json!({
+        "runner_id": runner, "tenant_id": "tenant-1", "site_id": "site-1", "deployment_group": "production",
+        "deployment_version": "v1.2.3", "host": "worker-01.example.com", "port": 8080, "capacity": 16,
+        "metrics_port": 9108, "capabilities": ["rtsp", "motion_detection", "zone_filtering"]
+    })
+}
+
 /// A camera without anything special.
 pub(crate) fn simple(id: &str) -> Value {
     json!({"camera_uuid": id, "rtsp_url": format!("rtsp://{id}.local/stream")})
