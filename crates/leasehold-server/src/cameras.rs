@@ -22,6 +22,7 @@ pub(crate) mod runners;
 pub(crate) mod sweep;
 mod tenant;
 mod version;
+pub(crate) mod watch;
 mod zone;
 pub(crate) mod zones;
 
@@ -48,6 +49,8 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(available::list))
         .routes(routes!(config::get))
         .routes(routes!(acquire::acquire))
+        .routes(routes!(watch::follow))
+        .routes(routes!(watch::audit))
         .routes(routes!(leases::of_runner))
         .routes(routes!(leases::of_camera))
         .routes(routes!(leases::get))

@@ -31,7 +31,7 @@ fn words(path: &str) -> Words {
     };
     if NATIVE.iter().any(|prefix| path.starts_with(prefix)) {
         Words::Native
-    } else if CAMERAS.iter().any(|prefix| below(&prefix)) {
+    } else if CAMERAS.iter().any(below) {
         Words::Cameras
     } else {
         Words::Scenes

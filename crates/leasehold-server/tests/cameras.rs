@@ -2,8 +2,12 @@
 
 #[path = "cameras/config.rs"]
 mod config;
+#[path = "cameras/events.rs"]
+mod events;
 #[path = "cameras/leases.rs"]
 mod leases;
+#[path = "cameras/postgres.rs"]
+mod postgres;
 #[path = "cameras/runners.rs"]
 mod runners;
 #[path = "cameras/stage.rs"]

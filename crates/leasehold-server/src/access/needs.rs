@@ -65,6 +65,8 @@ const TABLE: &[(&str, &str, Need)] = &[
     ("GET", "/api/v1/cameras/{camera_uuid}", LOOK),
     ("GET", "/api/v1/cameras/available", LOOK),
     ("POST", "/api/v1/leases/acquire", HOLD),
+    ("GET", "/api/v1/leases/events", LOOK),
+    ("GET", "/api/v1/leases/audit", LOOK),
     ("GET", "/api/v1/leases/runner/{runner_id}", LOOK),
     ("GET", "/api/v1/leases/camera/{camera_uuid}", LOOK),
     ("GET", "/api/v1/leases/{lease_id}", LOOK),

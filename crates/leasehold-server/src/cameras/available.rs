@@ -66,7 +66,7 @@ pub(crate) async fn list(
             Some(offered) => {
                 let cameras = offered.iter().filter_map(|(id, reserve)| {
                     let kept = known.declared(id).and_then(Kept::of).filter(of_site)?;
-                    Some(kept.form(&tenant.id)?.masked().to_reserve(*reserve))
+                    Some(kept.form(&tenant.id)?.masked().offered(*reserve))
                 });
                 forms.extend(cameras.take(room));
             }

@@ -194,7 +194,7 @@ impl CameraForm {
     }
 
     /// The same, as it is offered.
-    pub(super) fn to_reserve(mut self, reserve: bool) -> Self {
+    pub(super) fn offered(mut self, reserve: bool) -> Self {
         self.reserve = reserve;
         self
     }

@@ -316,7 +316,7 @@ pub(crate) async fn heartbeat(
     Json(body): Json<RunnerHeartbeat>,
 ) -> Answer<axum::Json<RunnerForm>> {
     let name = runner_name(&name)?;
-    if body.metrics.as_ref().is_some_and(|metrics| too_much(metrics)) {
+    if body.metrics.as_ref().is_some_and(too_much) {
         return Err(Problem::invalid(format!("metrics has more than {METRICS_MAX} bytes")));
     }
     let capacity = capacity(body.capacity)?;

@@ -1,5 +1,7 @@
 //! What a holder asks for: a lease, more time, an end.
 
+use std::time::Duration;
+
 use leasehold::clock::Moment;
 use leasehold::lease::{BeatNumber, Term};
 use leasehold::ledger::{Event, Reason};
@@ -11,6 +13,9 @@ use leasehold::{MemberId, ResourceId, Token};
 use super::desk::{Desk, Known};
 use super::holder::{Holder, RESOURCE};
 use super::kept::Kept;
+
+/// How often others are told that a lease is renewed, after the first time.
+const TELL_EVERY: Duration = Duration::from_secs(3600);
 
 /// Who holds a resource.
 #[derive(Debug, Clone)]
@@ -188,7 +193,16 @@ impl Desk {
             Answer::Done(Claimed::Granted { term, .. }) => {
                 let wall_nanos = self.clock.wall_nanos();
                 let (beat, since) = (BeatNumber(1), Some(began));
-                let kept = Kept { session, term, beat, since, wall_nanos, told: began, unproven: None };
+                let kept = Kept {
+                    session,
+                    term,
+                    beat,
+                    since,
+                    wall_nanos,
+                    told: began,
+                    extended: None,
+                    unproven: None,
+                };
                 Ok(Claim::Granted(self.granted(kept, holder)))
             }
             Answer::Done(Claimed::Held { .. }) => match self.read_standing(resource).await? {
@@ -346,8 +360,17 @@ impl Desk {
             let mut row = self.rows.row(&standing.session, &holder.id, Event::Renewed);
             row.number = Some(1);
             row.ttl_ms = u64::try_from(holder.ttl.as_millis()).ok();
-            row.detail = holder.detail();
             row.trusted_until = Some(began.after(holder.ttl));
+            self.rows.write(&self.pool, row);
+        }
+        if let Some(detail) = holder.detail()
+            && self.memory().tells(&standing.session, began, TELL_EVERY)
+        {
+            let mut row = self.rows.row(&standing.session, &holder.id, Event::Extended);
+            row.number = Some(1);
+            row.resource = holder.extra.get(RESOURCE).and_then(|resource| resource.parse().ok());
+            row.token = Some(standing.token);
+            row.detail = Some(detail);
             self.rows.write(&self.pool, row);
         }
         standing

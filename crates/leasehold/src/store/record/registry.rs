@@ -49,14 +49,12 @@ pub enum MarkKind {
     Zone,
     /// What the holder of a camera's lease said last about its work: JSON.
     Heartbeat,
-    /// For whom a camera is kept that changes hands: JSON.
-    Reservation,
     /// Which version of a deployment group is to have the cameras: JSON.
     Deployment,
 }
 
 impl MarkKind {
-    const ALL: [Self; 14] = [
+    const ALL: [Self; 13] = [
         Self::Drain,
         Self::Cordon,
         Self::Pin,
@@ -69,7 +67,6 @@ impl MarkKind {
         Self::Pool,
         Self::Zone,
         Self::Heartbeat,
-        Self::Reservation,
         Self::Deployment,
     ];
 
@@ -89,7 +86,6 @@ impl MarkKind {
             Self::Pool => "pool",
             Self::Zone => "zone",
             Self::Heartbeat => "heartbeat",
-            Self::Reservation => "reservation",
             Self::Deployment => "deployment",
         }
     }
