@@ -17,8 +17,10 @@ mod credentials;
 mod etag;
 mod lease;
 pub(crate) mod leases;
+pub(crate) mod others;
 mod runner;
 pub(crate) mod runners;
+mod seen;
 pub(crate) mod sweep;
 mod tenant;
 mod version;
@@ -27,19 +29,17 @@ mod zone;
 pub(crate) mod zones;
 
 pub(crate) use self::camera::{is_camera, masked};
+pub use self::seen::RunnerSeen;
+pub(crate) use self::seen::{pools_of, runners_seen};
 pub(crate) use self::tenant::CAMERAS;
 
-use axum::routing::put;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::app::App;
-use crate::rest::resources;
 
 /// Every route of document 004.
 pub(crate) fn routes() -> OpenApiRouter<App> {
-    // Resources of the pool `cameras` that are none are still changed as those of any pool are.
-    let others = put(resources::put).patch(resources::patch).delete(resources::remove);
     OpenApiRouter::new()
         .routes(routes!(config::list, config::create))
         .routes(routes!(config::get_of_site, config::put, config::remove))
@@ -47,7 +47,7 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(zones::list, zones::create))
         .routes(routes!(zones::put, zones::remove))
         .routes(routes!(available::list))
-        .routes(routes!(config::get))
+        .routes(routes!(config::get, others::put, others::patch, others::remove))
         .routes(routes!(acquire::acquire))
         .routes(routes!(watch::follow))
         .routes(routes!(watch::audit))
@@ -63,5 +63,4 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(runners::list))
         .routes(routes!(runners::get, runners::remove))
         .routes(routes!(runners::heartbeat))
-        .route("/api/v1/cameras/{camera_uuid}", others)
 }

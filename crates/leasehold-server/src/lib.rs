@@ -11,6 +11,7 @@
 mod access;
 mod app;
 mod cameras;
+pub mod deploy;
 mod door;
 pub mod events;
 pub mod fence;

@@ -42,12 +42,16 @@ impl Modify for Keys {
 }
 
 /// Operations whose body may be left out: nothing of it is needed, or it can be said elsewhere.
-const BODY_IS_OPTIONAL: [&str; 8] = [
+const BODY_IS_OPTIONAL: [&str; 12] = [
+    "camera_lease_heartbeat",
+    "patch_other_resource",
     "patch_resource",
+    "put_other_resource",
     "put_resource",
     "release_lease",
     "renew_lease",
     "rotate_key",
+    "runner_heartbeat",
     "set_pool",
     "store_checkup",
     "store_pools",

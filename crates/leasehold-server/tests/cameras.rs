@@ -2,6 +2,8 @@
 
 #[path = "cameras/config.rs"]
 mod config;
+#[path = "cameras/deploy.rs"]
+mod deploy;
 #[path = "cameras/events.rs"]
 mod events;
 #[path = "cameras/leases.rs"]

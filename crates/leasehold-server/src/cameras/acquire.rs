@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde_json::json;
 use utoipa::ToSchema;
 
-use super::assign::{Assignment, Demand, cameras_of, items};
+use super::assign::{Assignment, Demand, cameras_of, duty, items};
 use super::camera::Kept;
 use super::config::{camera_id, find, no_camera};
 use super::lease::{Asked, CameraLease, LeaseStatus, new_id, pending};
@@ -25,6 +25,7 @@ use super::runners::{no_runner, own, runner_name, seconds};
 use super::tenant::Tenant;
 use crate::access::Identity;
 use crate::app::App;
+use crate::deploy::Duty;
 use crate::holders::{Caller, Claim, Desk, Holder, Known, Standing, wall_time};
 use crate::problem::{Answer, CameraProblem, Problem};
 use crate::request::Json;
@@ -274,6 +275,13 @@ impl Asking<'_> {
                 return conflict(word, format!("{name} is {word}: it gets nothing new"));
             }
         }
+        if duty(&known, runner) != Duty::Usual {
+            let version = &runner.record.deployment_version;
+            return conflict(
+                "deployment",
+                format!("{name} is of version {version}, which gets nothing at present"),
+            );
+        }
         if let Err(why) = Demand::of(kept).fits(runner) {
             return conflict("not_eligible", format!("{camera} is not for {name}: {why}"));
         }
@@ -349,13 +357,14 @@ impl Asking<'_> {
 pub(super) async fn assignment(app: &App, tenant: &Tenant) -> Answer<(Assignment, Arc<Desk>)> {
     let (desk, waiting) = (tenant.desk(app)?, app.desk(&tenant.pending)?);
     let runners = Runner::all(&*app.desk(&tenant.runners)?.fresh().await?);
-    let (items, in_flight) = {
+    let living: Vec<&Runner> = runners.values().filter(|runner| !runner.ended).collect();
+    let assignment = {
         let pending = waiting.fresh().await?;
         let cameras = desk.fresh().await?;
-        items(&cameras, &pending, &runners)
+        let (items, in_flight) = items(&cameras, &pending, &runners);
+        Assignment::of(&living, items, in_flight, |runner| duty(&cameras, runner))
     };
-    let living: Vec<&Runner> = runners.values().filter(|runner| !runner.ended).collect();
-    Ok((Assignment::of(&living, items, in_flight), desk))
+    Ok((assignment, desk))
 }
 
 /// Whether a camera is reserved for somebody.

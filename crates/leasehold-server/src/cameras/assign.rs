@@ -7,10 +7,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use leasehold::plan::{Facts, Member, Plan, Resource};
+use leasehold::store::MarkKind;
 use leasehold::{MemberId, MemberName, ResourceId};
 
 use super::camera::Kept;
 use super::runner::{Runner, RunnerStatus};
+use crate::deploy::{Deployment, Duty};
 use crate::holders::{Known, label_of};
 
 /// The most cameras that change hands at a time.
@@ -61,9 +63,15 @@ pub(super) struct Assignment {
 }
 
 impl Assignment {
-    /// What the plan makes of it.
-    pub(super) fn of(runners: &[&Runner], items: Vec<Item>, in_flight: usize) -> Self {
-        let members = runners.iter().enumerate().map(|(place, runner)| member(runner, place)).collect();
+    /// What the plan makes of it. `duty` is what deployments want of each runner.
+    pub(super) fn of(
+        runners: &[&Runner],
+        items: Vec<Item>,
+        in_flight: usize,
+        duty: impl Fn(&Runner) -> Duty,
+    ) -> Self {
+        let members =
+            runners.iter().enumerate().map(|(place, runner)| member(runner, place, duty(runner))).collect();
         let mut classes: HashMap<Demand, Arc<[usize]>> = HashMap::new();
         let nothing: Arc<BTreeMap<String, String>> = Arc::default();
         let resources = items.into_iter().map(|item| {
@@ -104,7 +112,7 @@ impl Assignment {
 }
 
 /// A runner as the plan sees it: its place stands for what it may have.
-fn member(runner: &Runner, place: usize) -> Member {
+fn member(runner: &Runner, place: usize, duty: Duty) -> Member {
     let status = runner.status();
     Member {
         id: runner.session.clone(),
@@ -114,10 +122,17 @@ fn member(runner: &Runner, place: usize) -> Member {
         ready: status != RunnerStatus::Inactive,
         settled: true,
         leaving: false,
-        drained: status == RunnerStatus::Draining,
-        cordoned: status == RunnerStatus::Maintenance,
+        drained: status == RunnerStatus::Draining || duty == Duty::HandsOver,
+        cordoned: status == RunnerStatus::Maintenance || duty == Duty::Waits,
         listing: Some(place),
     }
+}
+
+/// What deployments want of a runner.
+pub(super) fn duty(cameras: &Known, runner: &Runner) -> Duty {
+    let mark = cameras.view.mark(MarkKind::Deployment, &runner.record.deployment_group);
+    let deployment = mark.and_then(Deployment::of);
+    deployment.map_or(Duty::Usual, |deployment| deployment.duty(&runner.record.deployment_version))
 }
 
 /// Everything there is to share out, as it was read, and how much of it changes hands already.
@@ -174,13 +189,29 @@ mod tests {
         }
     }
 
+    fn usual(_: &Runner) -> Duty {
+        Duty::Usual
+    }
+
+    // proves R235
+    #[test]
+    fn a_version_that_is_promoted_gets_the_cameras_of_the_others() {
+        let (old, new) = (runner("old", "*", 9), runner("new", "*", 9));
+        let items = || (0..4).map(|number| item(number, "s", Some(&old))).collect::<Vec<_>>();
+        let warming = |one: &Runner| if one.name == new.name { Duty::Waits } else { Duty::Usual };
+        let found = Assignment::of(&[&old, &new], [items(), vec![item(9, "s", None)]].concat(), 0, warming);
+        assert_eq!((found.moves(&new.session).count(), found.offers(&new.session).count()), (0, 0));
+        let promoting = |one: &Runner| if one.name == old.name { Duty::HandsOver } else { Duty::Usual };
+        assert_eq!(Assignment::of(&[&old, &new], items(), 0, promoting).moves(&new.session).count(), 4);
+    }
+
     // proves U25
     #[test]
     fn a_thousand_cameras_on_fifty_sites_are_shared_out_within_one() {
         let runners: Vec<Runner> = (0..20).map(|number| runner(&format!("r{number}"), "*", 64)).collect();
         let runners: Vec<&Runner> = runners.iter().collect();
         let items = (0..1000).map(|number| item(number, &format!("site-{}", number % 50), None)).collect();
-        let found = Assignment::of(&runners, items, 0);
+        let found = Assignment::of(&runners, items, 0, usual);
         let counts: Vec<usize> = runners.iter().map(|runner| found.offers(&runner.session).count()).collect();
         assert_eq!(counts, vec![50; 20]);
     }
@@ -189,7 +220,7 @@ mod tests {
     fn a_camera_goes_to_nobody_who_may_not_have_it() {
         let (here, there) = (runner("here", "s1", 2), runner("there", "s2", 9));
         let items = vec![item(1, "s1", None), item(2, "s1", None), item(3, "s1", None), item(4, "s2", None)];
-        let found = Assignment::of(&[&here, &there], items, 0);
+        let found = Assignment::of(&[&here, &there], items, 0, usual);
         assert_eq!(found.offers(&here.session).count(), 2, "no more than its capacity");
         assert_eq!(found.offers(&there.session).count(), 1);
     }
@@ -200,12 +231,15 @@ mod tests {
         let (mut one, two) = (runner("one", "*", 9), runner("two", "*", 9));
         let held = |one: &Runner| (0..4).map(|number| item(number, "s", Some(one))).collect::<Vec<_>>();
         one.record.status = RunnerStatus::Maintenance;
-        let found = Assignment::of(&[&one, &two], [held(&one), vec![item(9, "s", None)]].concat(), 0);
+        let found = Assignment::of(&[&one, &two], [held(&one), vec![item(9, "s", None)]].concat(), 0, usual);
         assert_eq!(found.offers(&one.session).count(), 0);
         one.record.status = RunnerStatus::Draining;
-        let found = Assignment::of(&[&one, &two], held(&one), 0);
+        let found = Assignment::of(&[&one, &two], held(&one), 0, usual);
         assert_eq!(found.moves(&two.session).count(), 4);
         // No more at a time than the budget allows.
-        assert_eq!(Assignment::of(&[&one, &two], held(&one), BUDGET - 1).moves(&two.session).count(), 1);
+        assert_eq!(
+            Assignment::of(&[&one, &two], held(&one), BUDGET - 1, usual).moves(&two.session).count(),
+            1
+        );
     }
 }

@@ -8,7 +8,7 @@ use utoipa::IntoParams;
 use super::acquire::assignment;
 use super::camera::{CameraForm, Kept};
 use super::runners::{find, no_runner, runner_name};
-use super::tenant::Tenant;
+use super::tenant::{Tenant, site};
 use crate::access::Identity;
 use crate::app::App;
 use crate::problem::{Answer, CameraProblem, Problem};
@@ -56,7 +56,8 @@ pub(crate) async fn list(
         return Err(Problem::invalid("limit is 0; it is at least 1"));
     }
     let limit = wanted.limit.unwrap_or(most).min(most);
-    let of_site = |kept: &Kept<'_>| wanted.site_id.as_deref().is_none_or(|site| site == kept.site());
+    let only = wanted.site_id.as_deref().map(site).transpose()?;
+    let of_site = |kept: &Kept<'_>| only.as_deref().is_none_or(|site| site == kept.site());
     let mut forms = Vec::new();
     for (tenant, offered) in offers(&app, &identity, &wanted).await? {
         let Some(desk) = app.holders().known(&tenant.cameras) else { continue };

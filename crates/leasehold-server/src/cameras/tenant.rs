@@ -12,12 +12,13 @@ use leasehold::{MemberName, Pool};
 use crate::access::Identity;
 use crate::app::App;
 use crate::holders::Desk;
+use crate::keys::check_tenant;
 use crate::problem::{Answer, Problem};
 
 /// The pool of a tenant's cameras, as the tenant calls it.
 pub(crate) const CAMERAS: &str = "cameras";
 /// What pools of runners, and of cameras that change hands, are called before the tenant. No key opens such a pool.
-const RUNNERS: &str = "_runners.";
+pub(super) const RUNNERS: &str = "_runners.";
 const PENDING: &str = "_pending.";
 
 /// A tenant that is open to the caller.
@@ -35,11 +36,7 @@ pub(super) struct Tenant {
 impl Tenant {
     /// The tenant of that id, if it is the caller's.
     pub(super) fn named(identity: &Identity, id: &str) -> Answer<Self> {
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
-        if id.is_empty() || id.len() > 64 || id.starts_with('_') || !id.bytes().all(plain) {
-            let said = "tenant_id is up to 64 of the characters A-Z a-z 0-9 - _, not beginning with _";
-            return Err(Problem::invalid(said));
-        }
+        check_tenant(id).map_err(|error| Problem::invalid(error.to_string()))?;
         let pool = match identity.tenant() {
             Some(own) if own != id => return Err(unknown(id)),
             Some(_) => identity.pool(CAMERAS),
@@ -95,6 +92,11 @@ fn id_of(pool: &Pool) -> Option<&str> {
 /// Whether a pool of the store has some tenant's cameras.
 pub(super) fn is_of_cameras(pool: &Pool) -> bool {
     pool.as_str().ends_with(CAMERAS) && id_of(pool).is_some()
+}
+
+/// The pool of the runners that work on the cameras of this one.
+pub(super) fn runners_of(cameras: &Pool) -> Option<Pool> {
+    id_of(cameras).and_then(|id| Pool::new(format!("{RUNNERS}{id}")).ok())
 }
 
 fn unknown(id: &str) -> Problem {
