@@ -102,8 +102,8 @@ async fn while_nobody_answers_a_renewal_is_unknown_and_the_trust_stays_as_it_was
     let first = plane(&store, "127.0.0.1:0").await;
     let address = first.address().to_string();
     let base = format!("http://{address}");
-    camera(&base, "cam-1").await;
     let client = ControlPlaneClient::new(&base, None).unwrap().patience(Duration::from_secs(1));
+    camera(&base, "cam-1").await;
     client.register_runner(&RunnerConfig::new("one", "tenant-1", "*")).await.unwrap();
     let leases = LeaseManager::new(client);
     let lease = leases.acquire_lease("cam-1", "one", "s").await.unwrap().unwrap();
