@@ -12,14 +12,15 @@ use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
 
 use super::acquire::{TTL_MS, already_held, is_awaited};
-use super::assign::INCARNATION;
+use super::assign::{INCARNATION, duty};
 use super::config::{CameraPath, OfTenant, camera_id, changed_meanwhile, find};
 use super::lease::{CameraLease, LeaseStatus, Said, may_be_of, pending};
-use super::runner::Runner;
+use super::runner::{Runner, RunnerStatus};
 use super::runners::{RunnerPath, runner_name, too_much};
 use super::tenant::Tenant;
 use crate::access::Identity;
 use crate::app::App;
+use crate::deploy::Duty;
 use crate::holders::{Caller, Claim, Desk, Lost, Renewal, Standing};
 use crate::problem::{Answer, CameraProblem, Problem};
 use crate::request::{Json, Path};
@@ -266,6 +267,12 @@ async fn renewed(app: &App, identity: &Identity, id: &MemberId) -> Answer<Camera
         let said = format!("{} is paused: nobody is to hold it; stop working on it", found.camera);
         return Err(Problem::new(StatusCode::GONE, "paused", said));
     }
+    if found.status == LeaseStatus::Pending && !may_wait(app, &found).await? {
+        // Its holder is not to have the camera any more: nobody is asked to hand over, and the plan is free to decide anew.
+        found.own(identity)?;
+        let _ = found.desk.release(&found.camera, &found.caller(identity)).await?;
+        return Err(over(&CameraLease { status: LeaseStatus::Released, ..found.form(app).await? }));
+    }
     match found.desk.renew(&found.camera, &found.caller(identity)).await? {
         Renewal::Extended(standing) => {
             found.standing = standing;
@@ -297,6 +304,19 @@ async fn is_superseded(app: &App, found: &Found) -> Answer<bool> {
     let Some(holder) = &found.standing.holder else { return Ok(false) };
     let now = Runner::named(&*desk.lately().await?, &holder.id).filter(|runner| !runner.ended);
     Ok(now.is_some_and(|now| holder.extra.get(INCARNATION).is_some_and(|of| *of != now.record.incarnation)))
+}
+
+/// Whether the runner that waits for a camera is still one that takes cameras.
+async fn may_wait(app: &App, reserved: &Found) -> Answer<bool> {
+    let Some(runners) = app.holders().known(&reserved.tenant.runners) else { return Ok(false) };
+    let Some(holder) = &reserved.standing.holder else { return Ok(false) };
+    let runner = Runner::named(&*runners.lately().await?, &holder.id);
+    let Some(runner) = runner.filter(|runner| runner.status() == RunnerStatus::Active) else {
+        return Ok(false);
+    };
+    let cameras = reserved.tenant.desk(app)?;
+    let known = cameras.fresh().await?;
+    Ok(duty(&known, &runner) == Duty::Usual)
 }
 
 /// Makes a lease of a reservation, if nobody has the camera any more.

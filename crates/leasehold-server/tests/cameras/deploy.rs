@@ -139,7 +139,7 @@ async fn a_promotion_hands_every_camera_over_and_an_abort_halfway_gives_all_back
     let mut stage = Stage::new().await;
     // One that does not let go, so that the first promotion is certain to be halfway when it is aborted.
     let mut body = registration("stubborn");
-    (body["deployment_version"], body["ttl_seconds"]) = (json!("v1"), json!(600));
+    (body["deployment_version"], body["ttl_seconds"], body["capacity"]) = (json!("v1"), json!(600), json!(1));
     assert_eq!(stage.plane.post("/api/v1/runners/register/", &body).await.status, 201);
     let body = json!({"camera_uuid": "cam-00", "runner_id": "stubborn", "ttl_seconds": 600});
     let kept = stage.plane.post("/api/v1/leases/acquire/", &body).await.body["lease_id"].clone();
