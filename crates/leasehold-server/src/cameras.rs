@@ -17,6 +17,7 @@ mod credentials;
 mod etag;
 mod lease;
 pub(crate) mod leases;
+pub(crate) mod listed;
 pub(crate) mod others;
 mod runner;
 pub(crate) mod runners;
@@ -51,8 +52,8 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(acquire::acquire))
         .routes(routes!(watch::follow))
         .routes(routes!(watch::audit))
-        .routes(routes!(leases::of_runner))
-        .routes(routes!(leases::of_camera))
+        .routes(routes!(listed::of_runner))
+        .routes(routes!(listed::of_camera))
         .routes(routes!(leases::get))
         .routes(routes!(leases::validate))
         .routes(routes!(leases::renew))

@@ -13,10 +13,10 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::acquire::{TTL_MS, already_held, is_awaited};
 use super::assign::{INCARNATION, duty};
-use super::config::{CameraPath, OfTenant, camera_id, changed_meanwhile, find};
+use super::config::changed_meanwhile;
 use super::lease::{CameraLease, LeaseStatus, Said, may_be_of, pending};
 use super::runner::{Runner, RunnerStatus};
-use super::runners::{RunnerPath, runner_name, too_much};
+use super::runners::too_much;
 use super::tenant::Tenant;
 use crate::access::Identity;
 use crate::app::App;
@@ -24,7 +24,6 @@ use crate::deploy::Duty;
 use crate::holders::{Caller, Claim, Desk, Lost, Renewal, Standing};
 use crate::problem::{Answer, CameraProblem, Problem};
 use crate::request::{Json, Path};
-use crate::rest::Query;
 use crate::rest::leases::measured;
 
 /// How many rows of a camera are read for a lease that is over.
@@ -60,13 +59,13 @@ pub(crate) struct Validity {
 }
 
 /// A lease as it was found.
-struct Found {
-    tenant: Tenant,
+pub(super) struct Found {
+    pub(super) tenant: Tenant,
     /// The desk of the cameras, or of the reservations.
-    desk: Arc<Desk>,
-    camera: ResourceId,
-    standing: Standing,
-    status: LeaseStatus,
+    pub(super) desk: Arc<Desk>,
+    pub(super) camera: ResourceId,
+    pub(super) standing: Standing,
+    pub(super) status: LeaseStatus,
 }
 
 fn lease_id(text: &str) -> Answer<MemberId> {
@@ -146,7 +145,7 @@ impl Found {
         if key.is_none() || key == identity.key() { Ok(()) } else { Err(foreign()) }
     }
 
-    async fn form(&self, app: &App) -> Answer<CameraLease> {
+    pub(super) async fn form(&self, app: &App) -> Answer<CameraLease> {
         let Self { tenant, desk, camera, standing, status } = self;
         let said = Said::of(&*desk.lately().await?, camera, standing.session.as_str());
         let renewed = desk.renewed_nanos(&standing.session);
@@ -452,81 +451,4 @@ pub(crate) async fn revoke(
     }
     found.status = LeaseStatus::Revoked;
     Ok(measured("revoke", began, "revoked", axum::Json(found.form(&app).await?)))
-}
-
-/// The leases of a runner
-///
-/// An array: those that are active, revoked and not over yet, and pending.
-#[utoipa::path(get, path = "/api/v1/leases/runner/{runner_id}", operation_id = "list_runner_leases", tag = "cameras", params(RunnerPath, OfTenant), responses(
-    (status = 200, description = "its leases", body = Vec<CameraLease>),
-    (status = "4XX", description = "the request cannot be used", body = CameraProblem),
-    (status = 503, description = "the store does not answer", body = CameraProblem),
-))]
-pub(crate) async fn of_runner(
-    State(app): State<App>,
-    identity: Identity,
-    Path(name): Path<String>,
-    Query(of): Query<OfTenant>,
-) -> Answer<axum::Json<Vec<CameraLease>>> {
-    let name = runner_name(&name)?;
-    let mut forms = Vec::new();
-    for tenant in Tenant::candidates(&app, &identity, of.tenant_id.as_deref()).await? {
-        forms.extend(standing_in(&app, &tenant, |_, standing| standing.holder_id == name.as_str()).await?);
-    }
-    Ok(axum::Json(forms))
-}
-
-/// The leases of a camera
-///
-/// An array: the one that is active, if there is one, and the one that is pending.
-#[utoipa::path(get, path = "/api/v1/leases/camera/{camera_uuid}", operation_id = "list_camera_leases", tag = "cameras", params(CameraPath, OfTenant), responses(
-    (status = 200, description = "its leases", body = Vec<CameraLease>),
-    (status = 404, description = "there is no such camera", body = CameraProblem),
-    (status = "4XX", description = "the request cannot be used", body = CameraProblem),
-    (status = 503, description = "the store does not answer", body = CameraProblem),
-))]
-pub(crate) async fn of_camera(
-    State(app): State<App>,
-    identity: Identity,
-    Path(camera): Path<String>,
-    Query(of): Query<OfTenant>,
-) -> Answer<axum::Json<Vec<CameraLease>>> {
-    let camera = camera_id(&camera)?;
-    let (tenant, _) = find(&app, &identity, &camera, of.tenant_id.as_deref()).await?;
-    Ok(axum::Json(standing_in(&app, &tenant, |of, _| *of == camera).await?))
-}
-
-/// The leases of a tenant that stand and are wanted.
-async fn standing_in(
-    app: &App,
-    tenant: &Tenant,
-    wanted: impl Fn(&ResourceId, &Standing) -> bool,
-) -> Answer<Vec<CameraLease>> {
-    let mut forms = Vec::new();
-    for pool in [&tenant.cameras, &tenant.pending] {
-        let Some(desk) = app.holders().known(pool) else { continue };
-        let found: Vec<Found> = {
-            let known = desk.fresh().await?;
-            let held = known.view.leases().keys().filter_map(|id| Some((id, desk.standing(&known, id)?)));
-            let wanted = held.filter(|(id, standing)| standing.holder.is_some() && wanted(id, standing));
-            let status = |standing: &Standing| match *pool == tenant.pending {
-                true => LeaseStatus::Pending,
-                false if standing.is_revoked() => LeaseStatus::Revoked,
-                false => LeaseStatus::Active,
-            };
-            wanted
-                .map(|(camera, standing)| Found {
-                    tenant: tenant.clone(),
-                    desk: Arc::clone(&desk),
-                    camera: camera.clone(),
-                    status: status(&standing),
-                    standing,
-                })
-                .collect()
-        };
-        for one in found {
-            forms.push(one.form(app).await?);
-        }
-    }
-    Ok(forms)
 }
