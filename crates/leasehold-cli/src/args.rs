@@ -1,5 +1,6 @@
 //! The command line. Options can also come from the environment or from `--config FILE`.
 
+mod deploy;
 mod fence;
 mod help;
 mod inspect;
@@ -22,6 +23,7 @@ use leasehold::{MemberName, Pool, ResourceId};
 #[cfg(target_os = "linux")]
 use leasehold_manager::Restart;
 
+pub(crate) use self::deploy::{DeployArgs, DeployCommand};
 pub(crate) use self::fence::{
     AuthorityArgs, FenceArgs, FenceCommand, FenceHttpArgs, FenceMqttArgs, GuardKind,
 };
@@ -70,6 +72,9 @@ pub(crate) enum Command {
     /// Make, list, rotate and revoke the API keys of the control plane
     #[command(after_help = help::KEYS)]
     Keys(KeysArgs),
+    /// Have another version of the runners take the cameras over
+    #[command(after_help = help::DEPLOY)]
+    Deploy(DeployArgs),
     /// Ask, from a child of `run` or `elect`, whether its lease still stands
     #[command(after_help = help::CHECK)]
     Check(CheckArgs),

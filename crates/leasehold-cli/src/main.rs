@@ -13,6 +13,7 @@ mod children;
 mod config;
 #[cfg(target_os = "linux")]
 mod demo;
+mod deploy;
 mod doctor;
 #[cfg(target_os = "linux")]
 mod elect;
@@ -119,6 +120,7 @@ fn dispatch(command: Command) -> Result<ExitCode, Failure> {
         Command::Serve(args) => runtime()?.block_on(serve::serve(*args)),
         Command::Fence(args) => runtime()?.block_on(fence::fence(args)),
         Command::Keys(args) => runtime()?.block_on(keys::keys(args)),
+        Command::Deploy(args) => runtime()?.block_on(deploy::deploy(args)),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man { directory } => manual::pages(&directory),
         Command::Status(args) => runtime()?.block_on(inspect::status(args)),

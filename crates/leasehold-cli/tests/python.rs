@@ -12,21 +12,30 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the project's directory")
 }
 
-/// A Python that has an MQTT client: Debian's package serves Debian's own Python only, which may not be the first one.
+/// A Python that has an MQTT client.
 fn python() -> &'static str {
-    let has_client = |python: &&str| {
+    python_with("paho.mqtt.client", "python3-paho-mqtt")
+}
+
+/// A Python that has a module: Debian's packages serve Debian's own Python only, which may not be the first one.
+fn python_with(module: &str, package: &str) -> &'static str {
+    let has_it = |python: &&str| {
         let import =
-            Command::new(python).args(["-c", "import paho.mqtt.client"]).stderr(Stdio::null()).status();
+            Command::new(python).args(["-c", &format!("import {module}")]).stderr(Stdio::null()).status();
         import.is_ok_and(|status| status.success())
     };
-    let found = ["python3", "/usr/bin/python3"].into_iter().find(has_client);
-    found.expect("a python3 with paho-mqtt; install python3-paho-mqtt")
+    let found = ["python3", "/usr/bin/python3"].into_iter().find(has_it);
+    found.unwrap_or_else(|| panic!("no python3 has {module}; install {package}"))
 }
 
 /// Runs the tests of one Python module.
 fn python_tests(directory: &str, module: &str, broker: Option<&Mosquitto>) {
+    tests_by(python(), directory, module, broker);
+}
+
+fn tests_by(python: &str, directory: &str, module: &str, broker: Option<&Mosquitto>) {
     let (client, here) = (root().join("clients/python"), root().join(directory));
-    let mut command = Command::new(python());
+    let mut command = Command::new(python);
     command.current_dir(&here).args(["-m", "unittest", "--verbose", module]);
     command.env("PYTHONPATH", format!("{}:{}", client.display(), here.display()));
     command.env("PYTHONDONTWRITEBYTECODE", "1").env("LEASEHOLD_BIN", PROGRAM).env_remove("LEASEHOLD_API_KEY");
@@ -45,6 +54,12 @@ fn said(output: &Output) -> String {
 #[test]
 fn the_python_client_keeps_its_word() {
     python_tests("clients/python", "test_leasehold", None);
+}
+
+// proves R156-R181, U19
+#[test]
+fn a_client_written_from_document_004_alone_goes_through_every_endpoint() {
+    tests_by(python_with("requests", "python3-requests"), "clients/python", "test_cameras", None);
 }
 
 #[test]

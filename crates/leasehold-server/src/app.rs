@@ -9,6 +9,7 @@ use tokio::sync::watch;
 
 use crate::access::{Access, Identity};
 use crate::board::Boards;
+use crate::cameras::acquire::Claims;
 use crate::holders::{Desk, Holders};
 use crate::limits::{Rates, StreamPermit, Streams};
 use crate::metrics::Metrics;
@@ -31,6 +32,7 @@ struct Shared {
     streams: Streams,
     sessions: Sessions,
     boards: Boards,
+    claims: Claims,
     stopping: watch::Sender<bool>,
 }
 
@@ -52,6 +54,7 @@ impl App {
             streams: Streams::default(),
             sessions: Sessions::default(),
             boards: Boards::default(),
+            claims: Claims::default(),
             stopping: watch::Sender::new(false),
         }))
     }
@@ -117,6 +120,11 @@ impl App {
     /// The pools that somebody watches.
     pub(crate) fn boards(&self) -> &Boards {
         &self.0.boards
+    }
+
+    /// Acquisitions of cameras that are under way.
+    pub(crate) fn claims(&self) -> &Claims {
+        &self.0.claims
     }
 
     /// Ends every stream.

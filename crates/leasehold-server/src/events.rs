@@ -5,6 +5,7 @@
 //! come. So nothing is lost while a broker is away, and nothing is published that did not commit. Delivery is at least once;
 //! every event carries an id by which a repeated one is known.
 
+pub mod camera;
 pub mod mqtt;
 mod position;
 pub mod rabbitmq;

@@ -14,12 +14,14 @@
 //! 4. *After a freeze* the control plane says what a holder holds only while nobody can have been granted it since: less than
 //!    the session's TTL after a read that showed the beat before its last.
 
+mod attend;
 mod desk;
 mod holder;
 mod kept;
 mod leases;
 mod listen;
 mod proof;
+mod revoke;
 mod verdict;
 
 use std::collections::HashMap;
@@ -33,7 +35,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 pub(crate) use self::desk::{Desk, Known};
-pub(crate) use self::holder::{Holder, KEY, RESERVED};
+pub(crate) use self::holder::{Holder, KEY, RESERVED, RESOURCE, label_of};
 pub(crate) use self::leases::{Caller, Claim, Lost, Renewal, Standing};
 use crate::ledger::Rows;
 use crate::settings::Limits;
@@ -113,13 +115,19 @@ impl Holders {
         Ok(self.known(pool))
     }
 
+    /// Makes sure that every pool of the store has a desk.
+    pub(crate) async fn find(&self) -> Result<(), StoreError> {
+        self.shared.find().await
+    }
+
     /// The desks of all pools.
     pub(crate) fn desks(&self) -> Vec<Arc<Desk>> {
         let desks = self.shared.desks.read().unwrap_or_else(PoisonError::into_inner);
         desks.values().map(|staffed| Arc::clone(&staffed.desk)).collect()
     }
 
-    fn known(&self, pool: &Pool) -> Option<Arc<Desk>> {
+    /// The desk of a pool that this replica has heard of.
+    pub(crate) fn known(&self, pool: &Pool) -> Option<Arc<Desk>> {
         let desks = self.shared.desks.read().unwrap_or_else(PoisonError::into_inner);
         desks.get(pool).map(|staffed| Arc::clone(&staffed.desk))
     }

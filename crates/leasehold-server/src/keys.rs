@@ -93,20 +93,21 @@ impl NewKey {
                 }
             }
         }
-        if let Some(tenant) = &self.tenant {
-            let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
-            if tenant.is_empty()
-                || tenant.len() > NAME_MAX
-                || tenant.starts_with('_')
-                || !tenant.bytes().all(plain)
-            {
-                return refuse(format!(
-                    "{tenant:?} is no tenant; give up to {NAME_MAX} of the characters A-Z a-z 0-9 - _, not beginning with _"
-                ));
-            }
-        }
+        self.tenant.as_deref().map_or(Ok(()), check_tenant)?;
         lasts(self.lasts.unwrap_or_default())
     }
+}
+
+/// Refuses what cannot be a tenant.
+pub(crate) fn check_tenant(tenant: &str) -> Result<(), KeyError> {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
+    if !tenant.is_empty() && tenant.len() <= NAME_MAX && !tenant.starts_with('_') && tenant.bytes().all(plain)
+    {
+        return Ok(());
+    }
+    Err(KeyError::Invalid(format!(
+        "{tenant:?} is no tenant; give up to {NAME_MAX} of the characters A-Z a-z 0-9 - _, not beginning with _"
+    )))
 }
 
 fn lasts(time: Duration) -> Result<(), KeyError> {

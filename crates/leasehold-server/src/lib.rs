@@ -11,6 +11,8 @@
 mod access;
 mod app;
 mod board;
+mod cameras;
+pub mod deploy;
 mod door;
 pub mod events;
 pub mod fence;

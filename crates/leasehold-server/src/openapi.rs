@@ -21,6 +21,7 @@ use crate::routes;
         (name = "resources", description = "What is leased: the resources of a pool"),
         (name = "leases", description = "Who holds a resource, as in `/api/v1/scenes/{scene_id}/lease`"),
         (name = "operate", description = "What operators do, and what it would move"),
+        (name = "cameras", description = "Cameras, their sites, zones and runners: document 004"),
         (name = "events", description = "What happens, as it happens"),
         (name = "store", description = "What members need: the store over HTTP"),
         (name = "keys", description = "Who may ask for what"),
@@ -42,12 +43,16 @@ impl Modify for Keys {
 }
 
 /// Operations whose body may be left out: nothing of it is needed, or it can be said elsewhere.
-const BODY_IS_OPTIONAL: [&str; 8] = [
+const BODY_IS_OPTIONAL: [&str; 12] = [
+    "camera_lease_heartbeat",
+    "patch_other_resource",
     "patch_resource",
+    "put_other_resource",
     "put_resource",
     "release_lease",
     "renew_lease",
     "rotate_key",
+    "runner_heartbeat",
     "set_pool",
     "store_checkup",
     "store_pools",

@@ -1,7 +1,7 @@
 //! What is said when something is wrong.
 //!
 //! A handler answers with a [`Problem`]; how it is written depends on who asked: `application/problem+json` on the native API,
-//! the form of document 000 everywhere else. Both carry the request's id.
+//! the words of document 004 where cameras are, the form of document 000 everywhere else. All carry the request's id.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,10 +10,13 @@ use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use leasehold::clock;
 use leasehold::store::{StoreError, StoreErrorKind};
 use serde::Serialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
+
+use crate::holders::wall_time;
 
 /// Something is wrong with a request, or with what it needs.
 #[derive(Debug, Clone)]
@@ -40,6 +43,34 @@ pub(crate) struct ProblemBody {
     /// Who holds the lease at present, where that matters.
     #[schema(nullable)]
     current: Option<Value>,
+}
+
+/// The same in the words of document 004, below `/api/v1/tenants`, `leases`, `runners`, `deployments` and `cameras`.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct CameraProblem {
+    /// What is wrong, in one word that programs can compare.
+    #[schema(example = "camera_not_found")]
+    error_code: String,
+    /// What is wrong and what to do, for people.
+    message: String,
+    /// More about it, such as who holds the lease at present.
+    details: serde_json::Map<String, Value>,
+    /// When.
+    #[schema(example = "2026-01-22T10:15:30.000Z")]
+    timestamp: String,
+    /// Which request this answers, as in the header `X-Request-Id`.
+    request_id: String,
+}
+
+/// In whose words a problem is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Words {
+    /// Those of document 000.
+    Scenes,
+    /// Those of document 004.
+    Cameras,
+    /// `application/problem+json`.
+    Native,
 }
 
 impl Problem {
@@ -84,14 +115,24 @@ impl Problem {
         self.error
     }
 
+    /// Whether it says that something is not there.
+    pub(crate) fn is_missing(&self) -> bool {
+        self.status == StatusCode::NOT_FOUND
+    }
+
     /// The answer, in the form that the caller reads.
-    pub(crate) fn write(&self, native: bool, request_id: &str) -> Response {
+    pub(crate) fn write(&self, words: Words, request_id: &str) -> Response {
         let mut body = json!({"error": self.error, "message": self.message, "request_id": request_id});
         if let Some(current) = &self.current {
             body["current"] = current.clone();
         }
         let mut content = "application/json";
-        if native {
+        if words == Words::Cameras {
+            body["error_code"] = self.error.into();
+            body["details"] = self.current.clone().filter(Value::is_object).unwrap_or_else(|| json!({}));
+            body["timestamp"] = wall_time(clock::unix_nanos()).into();
+        }
+        if words == Words::Native {
             content = "application/problem+json";
             body["type"] = "about:blank".into();
             body["title"] = self.status.canonical_reason().unwrap_or("problem").into();

@@ -15,11 +15,28 @@ use leasehold::clock;
 use serde::de::DeserializeOwned;
 
 use crate::app::App;
-use crate::problem::Problem;
+use crate::problem::{Problem, Words};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// The routes whose problems are written as `application/problem+json`.
 const NATIVE: [&str; 2] = ["/api/v1/store", "/api/v1/keys"];
+/// Those whose problems are written in the words of document 004.
+const CAMERAS: [&str; 5] =
+    ["/api/v1/tenants", "/api/v1/leases", "/api/v1/runners", "/api/v1/deployments", "/api/v1/cameras"];
+
+/// In whose words the problems of a path are written.
+fn words(path: &str) -> Words {
+    let below = |prefix: &&str| {
+        path.strip_prefix(*prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    if NATIVE.iter().any(|prefix| path.starts_with(prefix)) {
+        Words::Native
+    } else if CAMERAS.iter().any(below) {
+        Words::Cameras
+    } else {
+        Words::Scenes
+    }
+}
 
 /// The id of a request: the caller's own if it is sane, ours otherwise.
 fn request_id(headers: &HeaderMap) -> String {
@@ -46,7 +63,7 @@ pub(crate) async fn finish(request: Request, next: Next) -> Response {
     let id = request_id(request.headers());
     let trace = trace_id(request.headers()).map(str::to_owned);
     let method = request.method().clone();
-    let native = NATIVE.iter().any(|prefix| request.uri().path().starts_with(prefix));
+    let words = words(request.uri().path());
     let route = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
     let route = route.unwrap_or_else(|| "none".to_owned());
     #[cfg(feature = "otlp")]
@@ -59,7 +76,7 @@ pub(crate) async fn finish(request: Request, next: Next) -> Response {
     if let Some(problem) = response.extensions_mut().remove::<Arc<Problem>>() {
         said = Some(problem.error());
         let headers = std::mem::take(response.headers_mut());
-        response = problem.write(native, &id);
+        response = problem.write(words, &id);
         for (name, value) in headers.iter().filter(|(name, _)| **name != CONTENT_LENGTH) {
             response.headers_mut().entry(name).or_insert(value.clone());
         }

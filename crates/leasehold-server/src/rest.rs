@@ -7,6 +7,7 @@ pub(crate) mod pools;
 pub(crate) mod resources;
 pub(crate) mod tokens;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
@@ -17,6 +18,7 @@ use serde::de::DeserializeOwned;
 
 use crate::access::Identity;
 use crate::app::App;
+use crate::cameras::CAMERAS;
 use crate::holders::Desk;
 use crate::problem::{Answer, Problem};
 use crate::request::Path;
@@ -81,7 +83,10 @@ impl FromRequestParts<App> for AtResource {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Answer<Self> {
-        let Path((name, resource)) = Path::<(String, String)>::from_request_parts(parts, app).await?;
+        let Path(mut named) = Path::<HashMap<String, String>>::from_request_parts(parts, app).await?;
+        // Cameras have a route of their own, which does not name their pool.
+        let name = named.remove("pool").unwrap_or_else(|| CAMERAS.to_owned());
+        let resource = named.remove("resource").or_else(|| named.remove("camera_uuid")).unwrap_or_default();
         let within = InPool::of(parts, app, name).await?;
         let resource = ResourceId::new(resource).map_err(|error| Problem::invalid(error.to_string()))?;
         Ok(Self { within, resource })

@@ -10,7 +10,7 @@ use crate::access::{self, auth, keys, session};
 use crate::app::App;
 use crate::events::stream as events;
 use crate::openapi::Description;
-use crate::{board, health, metrics, native, openapi, page, request, rest};
+use crate::{board, cameras, health, metrics, native, openapi, page, request, rest};
 
 /// Names that are no pools: other things are found under them.
 pub(crate) const RESERVED: [&str; 15] = [
@@ -56,6 +56,7 @@ pub(crate) fn described() -> OpenApiRouter<App> {
         .routes(routes!(rest::acts::act))
         .routes(routes!(board::overview::overview))
         .merge(native::routes())
+        .merge(cameras::routes())
         .routes(routes!(rest::resources::list, rest::resources::create))
         .routes(routes!(
             rest::resources::get,

@@ -19,6 +19,7 @@ use tower_http::normalize_path::NormalizePath;
 
 use crate::access::{Access, is_loopback};
 use crate::app::App;
+use crate::cameras::sweep::sweep;
 use crate::door::Door;
 use crate::events::Relays;
 use crate::events::settings::EventsError;
@@ -78,6 +79,7 @@ pub struct Running {
     tls: Option<(Tls, AbortHandle)>,
     app: App,
     relays: Option<Relays>,
+    sweeping: AbortHandle,
 }
 
 /// Starts a control plane on a store.
@@ -124,7 +126,8 @@ pub async fn start(settings: Settings, store: Arc<dyn Store>) -> Result<Running,
     tokio::spawn(crate::levels::measure(app.clone()));
     let serving = tokio::spawn(server.serve(service));
     let tls = tls.map(|tls| (tls.clone(), tokio::spawn(tls.watch()).abort_handle()));
-    Ok(Running { address, handle, serving, tls, app, relays })
+    let sweeping = tokio::spawn(sweep(app.clone())).abort_handle();
+    Ok(Running { address, handle, serving, tls, app, relays, sweeping })
 }
 
 impl Running {
@@ -160,6 +163,7 @@ impl Running {
         self.app.stop();
         self.handle.graceful_shutdown(Some(self.app.limits().drain));
         let _ = (&mut self.serving).await;
+        self.sweeping.abort();
         self.app.holders().stop().await;
         if let Some(relays) = self.relays.take() {
             relays.stop().await;
@@ -172,6 +176,7 @@ impl Drop for Running {
         self.app.stop();
         self.handle.shutdown();
         self.app.holders().abandon();
+        self.sweeping.abort();
         if let Some((_, watching)) = &self.tls {
             watching.abort();
         }

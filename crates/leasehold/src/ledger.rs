@@ -33,6 +33,8 @@ pub enum Event {
     AcquireFailed,
     /// A heartbeat was confirmed.
     Renewed,
+    /// A lease was renewed, for those who are told of it: its first renewal, and one now and then.
+    Extended,
     /// A heartbeat went unconfirmed.
     RenewFailed,
     /// Work under a lease began.
@@ -74,6 +76,7 @@ impl Event {
             Self::TakenOver => "taken_over",
             Self::AcquireFailed => "acquire_failed",
             Self::Renewed => "renewed",
+            Self::Extended => "extended",
             Self::RenewFailed => "renew_failed",
             Self::Started => "started",
             Self::Stopped => "stopped",
@@ -107,6 +110,7 @@ impl Event {
             Self::TakenOver => "lease taken over",
             Self::AcquireFailed => "lease not acquired",
             Self::Renewed => "leases renewed",
+            Self::Extended => "lease renewed",
             Self::RenewFailed => "heartbeat not confirmed",
             Self::Started => "work started",
             Self::Stopped => "work stopped",

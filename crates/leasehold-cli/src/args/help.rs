@@ -205,6 +205,17 @@ They are kept in the database that `leasehold serve` uses, which need not run.
 A key is printed once, when it is made or rotated; only its hash is kept.
 Clients send it as Authorization: Bearer KEY.";
 
+pub(super) const DEPLOY: &str = "\
+Examples:
+  leasehold deploy start v2 --tenant acme --group production
+  leasehold deploy status --tenant acme --group production
+  leasehold deploy promote --tenant acme --group production
+  leasehold deploy abort --tenant acme --group production
+
+The new version's runners register and get nothing yet; promoted, they take
+over camera by camera. If one of them fails before all is done, everything goes
+back. It works on the database that `leasehold serve` uses.";
+
 pub(super) const MIGRATE: &str = "\
 Examples:
   leasehold migrate --fresh --store postgres://jobs@db.example.org/work

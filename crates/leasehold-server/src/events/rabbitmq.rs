@@ -116,7 +116,9 @@ impl RabbitMqSink {
                 .with_delivery_mode(PERSISTENT)
                 .with_content_type("application/json".into())
                 .with_app_id("leasehold".into())
-                .with_type(event.event.as_str().into())
+                .with_type(
+                    event.camera.as_ref().map_or(event.event.as_str(), |one| one.event_type.as_str()).into(),
+                )
                 .with_message_id(short(event.id.clone()));
             let (exchange, key, body) = (self.exchange.clone(), short(routing_key(event)), event.json());
             let sent =
@@ -154,10 +156,17 @@ fn short(text: String) -> ShortString {
     ShortString::try_new(text).unwrap_or_default()
 }
 
-/// `lease.<event>.<tenant>.<pool>.<resource>`: what is not there is `-`, dots within a part are `_`. A key that would be too
+/// `lease.<event>.<tenant>.<pool>.<resource>`, and `lease.<event>.<tenant>.<site>.<camera>` for cameras: what is not there is `-`, dots within a part are `_`. A key that would be too
 /// long for the protocol is cut at its end.
 fn routing_key(event: &Event) -> String {
-    let part = |text: Option<&str>| text.unwrap_or("-").replace('.', "_");
+    let part = |text: Option<&str>| text.filter(|text| !text.is_empty()).unwrap_or("-").replace('.', "_");
+    if let Some(camera) = &event.camera {
+        let [tenant, site, id] =
+            [camera.tenant_id(), camera.site_id(), &camera.camera_uuid].map(|text| part(Some(text)));
+        let mut key = format!("lease.{}.{tenant}.{site}.{id}", camera.event_type.in_key());
+        key.truncate(KEY_MAX);
+        return key;
+    }
     let (kind, tenant) = (event.event.as_str(), part(event.tenant.as_deref()));
     let (pool, resource) = (part(Some(&event.pool)), part(event.resource.as_ref().map(AsRef::as_ref)));
     let mut key = format!("lease.{kind}.{tenant}.{pool}.{resource}");

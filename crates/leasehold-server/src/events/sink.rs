@@ -8,6 +8,8 @@ use leasehold::lease::{MemberId, MemberName, Pool, ResourceId, Token};
 use leasehold::ledger::{Entry, Event as Kind, Reason};
 use serde::Serialize;
 
+use super::camera::LeaseEvent;
+
 /// A committed row of the ledger, as it is told to others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Event {
@@ -40,6 +42,9 @@ pub struct Event {
     pub ttl_ms: Option<u64>,
     /// When, by the writer's wall clock (RFC 3339). For people: nothing is decided by it.
     pub at: String,
+    /// The same in the words of document 004, where it is about the lease of a camera.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub camera: Option<LeaseEvent>,
     /// The pool as the store calls it.
     #[serde(skip)]
     pub store_pool: Pool,
@@ -49,6 +54,8 @@ impl Event {
     /// The event that a row is, or none: heartbeats take each other's place in the ledger, and are not events.
     #[must_use]
     pub fn of(pool: &Pool, row: u64, entry: &Entry, tenants: &Tenants) -> Option<Self> {
+        let at = rfc3339(entry.wall_nanos);
+        let camera = LeaseEvent::of(entry, &at);
         if entry.event == Kind::Renewed {
             return None;
         }
@@ -66,7 +73,8 @@ impl Event {
             other: entry.other.clone(),
             reason: entry.reason,
             ttl_ms: entry.ttl_ms,
-            at: rfc3339(entry.wall_nanos),
+            at,
+            camera,
             store_pool: pool.clone(),
         })
     }

@@ -66,26 +66,40 @@ pub(crate) async fn follow(
     let pool = identity.pool(&which.pool)?;
     let resource = which.resource.map(ResourceId::new).transpose();
     let resource = resource.map_err(|error| Problem::invalid(error.to_string()))?;
-    let seen = headers.get("last-event-id").map(|id| id.to_str().unwrap_or("?"));
-    let begin = Begin::of(seen, which.after).map_err(|_| {
-        Problem::invalid("Last-Event-ID is not the number of a row; leave it out to begin anew")
-    })?;
-    let (after, check) = match begin {
-        Begin::After(row) => (row, false),
-        Begin::Seen(row) => (row, row > 0),
-    };
+    let begin = Begin::asked(&headers, which.after)?;
     let mut tenants = Tenants::default();
     // What the caller calls otherwise than the store is a tenant's.
     if let Some(tenant) = pool.as_str().strip_suffix(&format!(".{}", which.pool)) {
         tenants.insert(tenant);
     }
+    stream(&app, &identity, pool, resource, tenants, begin, Box::new(|_| true))
+}
+
+/// Which events somebody wants.
+pub(crate) type Wanted = Box<dyn Fn(&Event) -> bool + Send + Sync>;
+
+/// The events of a pool that are wanted, as they happen.
+pub(crate) fn stream(
+    app: &App,
+    identity: &Identity,
+    pool: Pool,
+    resource: Option<ResourceId>,
+    tenants: Tenants,
+    begin: Begin,
+    wanted: Wanted,
+) -> Answer<sse::Sse<impl Stream<Item = Result<sse::Event, Infallible>> + use<>>> {
+    let (after, check) = match begin {
+        Begin::After(row) => (row, false),
+        Begin::Seen(row) => (row, row > 0),
+    };
     let (store, hints) = (Arc::clone(app.store()), app.store().changes(&pool));
-    let follower = Follower { store, pool, resource, tenants, after, hints, waiting: VecDeque::new(), check };
+    let waiting = VecDeque::new();
+    let follower = Follower { store, pool, resource, tenants, after, hints, waiting, check, wanted };
     let events = stream::unfold(follower, |mut follower| async move {
         let event = follower.next().await;
         Some((Ok(event), follower))
     });
-    let events = events.take_until(Box::pin(app.stream_permit(&identity)?.ended()));
+    let events = events.take_until(Box::pin(app.stream_permit(identity)?.ended()));
     Ok(sse::Sse::new(events).keep_alive(sse::KeepAlive::new().interval(KEEP_ALIVE)))
 }
 
@@ -99,6 +113,7 @@ struct Follower {
     waiting: VecDeque<Event>,
     /// Whether it is still to be found out if rows behind `after` were dropped.
     check: bool,
+    wanted: Wanted,
 }
 
 impl Follower {
@@ -136,7 +151,7 @@ impl Follower {
         loop {
             let rows = self.store.ledger(&self.pool, self.resource.as_ref(), self.after, BATCH).await?;
             let event = |(row, entry): &(u64, Entry)| Event::of(&self.pool, *row, entry, &self.tenants);
-            self.waiting.extend(rows.iter().filter_map(event));
+            self.waiting.extend(rows.iter().filter_map(event).filter(|event| (self.wanted)(event)));
             self.after = rows.last().map_or(self.after, |(row, _)| *row);
             if !self.waiting.is_empty() || rows.len() < BATCH {
                 return Ok(None);
@@ -161,7 +176,7 @@ fn said(event: &Event) -> sse::Event {
 
 /// Where a client begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Begin {
+pub(crate) enum Begin {
     /// Behind any row number; 0 is the beginning of what the ledger keeps.
     After(u64),
     /// Behind a row that the client was sent earlier.
@@ -169,6 +184,14 @@ enum Begin {
 }
 
 impl Begin {
+    /// Where a request asks to begin.
+    pub(crate) fn asked(headers: &HeaderMap, after: Option<u64>) -> Answer<Self> {
+        let seen = headers.get("last-event-id").map(|id| id.to_str().unwrap_or("?"));
+        Self::of(seen, after).map_err(|_| {
+            Problem::invalid("Last-Event-ID is not the number of a row; leave it out to begin anew")
+        })
+    }
+
     /// Behind the last row that the client has seen, if it says so, else where it asks to begin.
     fn of(last_event_id: Option<&str>, after: Option<u64>) -> Result<Self, std::num::ParseIntError> {
         match last_event_id.map(str::trim).filter(|id| !id.is_empty()) {

@@ -58,6 +58,12 @@ impl Known {
         self.read.and_then(|(_, at)| self.listener.margin(at))
     }
 
+    /// What the session that holds a resource says under a label.
+    pub(crate) fn label_of_holder(&self, resource: &ResourceId, label: &str) -> Option<&str> {
+        let session = self.view.sessions().get(self.view.holder(resource)?)?;
+        session.profile.labels.get(label).map(String::as_str)
+    }
+
     /// Whether an operator wants nobody to hold it.
     pub(crate) fn is_paused(&self, resource: &ResourceId) -> bool {
         self.view.mark(MarkKind::Pause, resource.as_str()).is_some()

@@ -16,6 +16,16 @@ pub(crate) const KEY: &str = "leasehold.key";
 const HOLDER: &str = "leasehold.holder";
 const TTL: &str = "leasehold.ttl_ms";
 const IDEMPOTENCY: &str = "leasehold.idempotency";
+/// What labels begin with that say what else is known.
+const EXTRA: &str = "leasehold.extra.";
+
+/// Among what else is known of a lease: what it is of, so that it is found by its id alone.
+pub(crate) const RESOURCE: &str = "resource";
+
+/// The label under which a session says what else is known of its lease.
+pub(crate) fn label_of(name: &str) -> String {
+    format!("{EXTRA}{name}")
+}
 
 /// Who holds a lease over REST.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +38,8 @@ pub(crate) struct Holder {
     pub(crate) key: Option<String>,
     /// What it calls this very request, so that it can be repeated.
     pub(crate) idempotency: Option<String>,
+    /// What else is to be known of its lease, for whoever gave it.
+    pub(crate) extra: BTreeMap<String, String>,
 }
 
 impl Holder {
@@ -44,6 +56,7 @@ impl Holder {
         ]);
         labels.extend(self.key.clone().map(|key| (KEY.to_owned(), key)));
         labels.extend(self.idempotency.clone().map(|key| (IDEMPOTENCY.to_owned(), key)));
+        labels.extend(self.extra.iter().map(|(name, value)| (label_of(name), value.clone())));
         Profile {
             name: self.id.clone(),
             capacity: Some(weight.into()),
@@ -66,6 +79,18 @@ impl Holder {
             ttl: Duration::from_millis(label(TTL)?.parse().ok()?),
             key: label(KEY),
             idempotency: label(IDEMPOTENCY),
+            extra: profile
+                .labels
+                .iter()
+                .filter_map(|(name, value)| Some((name.strip_prefix(EXTRA)?.to_owned(), value.clone())))
+                .collect(),
         })
+    }
+
+    /// What else is known of its lease, for a row of the ledger: whoever reads that has no session to look at.
+    pub(crate) fn detail(&self) -> Option<String> {
+        let known = self.extra.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let known: BTreeMap<&str, &str> = known.chain([("holder", self.id.as_str())]).collect();
+        (!self.extra.is_empty()).then(|| serde_json::to_string(&known).unwrap_or_default())
     }
 }

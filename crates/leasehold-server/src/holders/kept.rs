@@ -1,6 +1,6 @@
 //! What this replica remembers of the sessions it keeps, in case the store forgets.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::time::Duration;
 
 use leasehold::clock::Moment;
@@ -21,6 +21,8 @@ pub(super) struct Kept {
     pub(super) wall_nanos: u64,
     /// When the ledger was last told that it is renewed.
     pub(super) told: Moment,
+    /// When others were last told that it is renewed, if they ever were.
+    pub(super) extended: Option<Moment>,
     /// Since when it is known here without its grant being known to be in the ledger; `None` once that is known.
     pub(super) unproven: Option<Moment>,
 }
@@ -39,7 +41,8 @@ pub(super) struct Memory {
     pub(super) kept: HashMap<MemberId, Kept>,
     /// Who was granted a resource last, through this replica. It may be kept no more.
     granted: HashMap<ResourceId, MemberId>,
-    pub(super) lapsed: HashSet<ResourceId>,
+    /// Who held it, where that is known, and under which token.
+    pub(super) lapsed: HashMap<ResourceId, Kept>,
     /// When the last read that was taken in began.
     pub(super) read_began: Option<Moment>,
 }
@@ -94,6 +97,18 @@ impl Memory {
         due
     }
 
+    /// Whether others are to be told that a lease is renewed, which they are at most once in `every`.
+    pub(super) fn tells(&mut self, session: &MemberId, now: Moment, every: Duration) -> bool {
+        let Some(kept) = self.kept.get_mut(session).filter(|kept| kept.unproven.is_none()) else {
+            return false;
+        };
+        let due = kept.extended.is_none_or(|before| now.since(before) >= every);
+        if due {
+            kept.extended = Some(now);
+        }
+        due
+    }
+
     /// Whose grants should be in the ledger by now, if they ever come.
     pub(super) fn unproven(&self, now: Moment, settled: Duration) -> Vec<MemberId> {
         let due = |kept: &Kept| kept.unproven.is_some_and(|since| now.since(since) >= settled);
@@ -132,6 +147,7 @@ impl Memory {
                     since: before,
                     wall_nanos,
                     told: Moment::default(),
+                    extended: None,
                     unproven: Some(at),
                 };
                 self.kept.insert(record.id.clone(), kept);

@@ -1,5 +1,7 @@
 //! What a holder asks for: a lease, more time, an end.
 
+use std::time::Duration;
+
 use leasehold::clock::Moment;
 use leasehold::lease::{BeatNumber, Term};
 use leasehold::ledger::{Event, Reason};
@@ -9,8 +11,11 @@ use leasehold::store::{
 use leasehold::{MemberId, ResourceId, Token};
 
 use super::desk::{Desk, Known};
-use super::holder::Holder;
+use super::holder::{Holder, RESOURCE};
 use super::kept::Kept;
+
+/// How often others are told that a lease is renewed, after the first time.
+const TELL_EVERY: Duration = Duration::from_secs(3600);
 
 /// Who holds a resource.
 #[derive(Debug, Clone)]
@@ -36,17 +41,31 @@ impl Standing {
             session: kept.session.id.clone(),
             holder_id: holder.id.to_string(),
             token: kept.term.token,
-            expires_nanos: kept.wall_nanos,
+            expires_nanos: kept
+                .wall_nanos
+                .saturating_add(u64::try_from(holder.ttl.as_nanos()).unwrap_or(u64::MAX)),
             revoked: false,
             beat: kept.beat,
             holder: Some(holder),
         })
     }
 
+    /// One that is over.
+    pub(crate) fn past(session: MemberId, holder: Holder, token: Token, expires_nanos: u64) -> Self {
+        let (holder_id, beat) = (holder.id.to_string(), BeatNumber(0));
+        Self { session, holder_id, holder: Some(holder), token, expires_nanos, revoked: false, beat }
+    }
+
+    /// Whether it was taken back: its holder is to stop.
+    pub(crate) fn is_revoked(&self) -> bool {
+        self.revoked
+    }
+
     /// The same, if it is the caller's.
     fn of(self, caller: &Caller<'_>) -> Result<Self, Lost> {
         let named = self.holder.as_ref().is_some_and(|holder| holder.id.as_str() == caller.holder_id);
-        if !named || caller.token.is_some_and(|token| token != self.token) {
+        let meant = caller.session.is_none_or(|session| *session == self.session);
+        if !named || !meant || caller.token.is_some_and(|token| token != self.token) {
             return Err(Lost::NotHeld(Some(Box::new(self))));
         }
         let key = self.holder.as_ref().and_then(|holder| holder.key.as_deref());
@@ -94,11 +113,36 @@ pub(crate) enum Lost {
 #[derive(Debug)]
 pub(crate) struct Caller<'a> {
     pub(crate) holder_id: &'a str,
+    /// The lease it means, where it said so.
+    pub(crate) session: Option<&'a MemberId>,
     pub(crate) token: Option<Token>,
     pub(crate) key: Option<&'a str>,
 }
 
 impl Desk {
+    /// Who holds what a session was opened for, if that is known here: from the store, or from memory where that has forgotten.
+    pub(crate) fn held_by(&self, known: &Known, id: &MemberId) -> Option<(ResourceId, Standing)> {
+        let read = known.view.sessions().get(id).filter(|session| !session.ended);
+        let read = read.and_then(|session| Holder::of(&session.profile)?.extra.get(RESOURCE)?.parse().ok());
+        let from_store =
+            read.and_then(|resource: ResourceId| Some((self.standing(known, &resource)?, resource)));
+        if let Some((standing, resource)) = from_store.filter(|(standing, _)| standing.session == *id) {
+            return Some((resource, standing));
+        }
+        // What was read says that it is over, unless it was read before the grant, or of a store that has forgotten.
+        if known.view.sessions().contains_key(id) && !known.view.era().is_some_and(|era| era.frozen) {
+            return None;
+        }
+        let memory = self.memory();
+        let kept = memory.kept.get(id).filter(|kept| kept.stands(self.clock.now()))?;
+        Some((kept.term.resource.clone(), Standing::of_kept(kept)?))
+    }
+
+    /// When a lease was last renewed, as wall time, for people; `None` if that was not heard here.
+    pub(crate) fn renewed_nanos(&self, id: &MemberId) -> Option<u64> {
+        self.memory().kept.get(id).filter(|kept| kept.beat > BeatNumber(1)).map(|kept| kept.wall_nanos)
+    }
+
     /// Who holds the resource, as far as `known` goes.
     pub(crate) fn standing(&self, known: &Known, resource: &ResourceId) -> Option<Standing> {
         let lease = known.view.leases().get(resource)?;
@@ -123,12 +167,13 @@ impl Desk {
         }
     }
 
-    /// Takes a resource for a holder. A claim that is repeated under the same idempotency key is answered as before.
+    /// Takes a resource for a holder, under a session of this id, which was never used before. A claim that is repeated under the same idempotency key is answered as before.
     pub(crate) async fn claim(
         &self,
         resource: &ResourceId,
         holder: Holder,
         weight: u32,
+        id: MemberId,
     ) -> Result<Claim, StoreError> {
         // What was held a moment ago most likely still is: to look costs less than to ask in vain.
         let was_held = self.standing(&*self.lately().await?, resource).is_some();
@@ -138,7 +183,7 @@ impl Desk {
         let began = self.clock.now();
         let session = OpenSession {
             pool: self.pool.clone(),
-            id: MemberId::generate_in_order(),
+            id,
             ttl: holder.patience(),
             profile: holder.profile(weight),
         };
@@ -148,7 +193,16 @@ impl Desk {
             Answer::Done(Claimed::Granted { term, .. }) => {
                 let wall_nanos = self.clock.wall_nanos();
                 let (beat, since) = (BeatNumber(1), Some(began));
-                let kept = Kept { session, term, beat, since, wall_nanos, told: began, unproven: None };
+                let kept = Kept {
+                    session,
+                    term,
+                    beat,
+                    since,
+                    wall_nanos,
+                    told: began,
+                    extended: None,
+                    unproven: None,
+                };
                 Ok(Claim::Granted(self.granted(kept, holder)))
             }
             Answer::Done(Claimed::Held { .. }) => match self.read_standing(resource).await? {
@@ -182,7 +236,10 @@ impl Desk {
             return Ok(Claim::Held(Some(standing)));
         }
         let (token, key) = (Some(standing.token), holder.key.as_deref());
-        match self.renew(resource, &Caller { holder_id: holder.id.as_str(), token, key }).await? {
+        match self
+            .renew(resource, &Caller { holder_id: holder.id.as_str(), session: None, token, key })
+            .await?
+        {
             Renewal::Extended(standing) => Ok(Claim::Granted(standing)),
             Renewal::Lost(_) => Ok(Claim::Held(None)),
             Renewal::Frozen => Ok(Claim::Frozen),
@@ -206,15 +263,32 @@ impl Desk {
             memory.keep(kept.clone());
             memory.lapsed.remove(&term.resource)
         };
-        let event = if lapsed { Event::TakenOver } else { Event::Acquired };
+        let event = if lapsed.is_some() { Event::TakenOver } else { Event::Acquired };
+        lapsed.iter().for_each(|before| self.superseded(before, &standing));
         let mut row = self.rows.row(&id, &kept.session.profile.name, event);
         row.number = Some(1);
         row.resource = Some(term.resource);
         row.token = Some(term.token);
         row.ttl_ms = u64::try_from(ttl.as_millis()).ok();
+        row.detail = standing.holder.as_ref().and_then(Holder::detail);
         row.trusted_until = kept.since.map(|since| since.after(ttl));
         self.rows.write(&self.pool, row);
         standing
+    }
+
+    /// Tells whoever lapsed that another has what it held, where leases say more of themselves.
+    fn superseded(&self, before: &Kept, now: &Standing) {
+        let Some(holder) = Holder::of(&before.session.profile) else { return };
+        let detail = holder.detail().filter(|_| holder.id.as_str() != now.holder_id);
+        let Some(detail) = detail else { return };
+        let mut row = self.rows.row(&before.session.id, &holder.id, Event::Lost);
+        row.number = Some(2);
+        row.resource = Some(before.term.resource.clone());
+        row.token = Some(before.term.token);
+        row.reason = Some(Reason::Superseded);
+        row.other = Some(now.session.clone());
+        row.detail = Some(detail);
+        self.rows.write(&self.pool, row);
     }
 
     /// Which session a caller means: the one that holds the resource, if it is the caller's.
@@ -289,6 +363,16 @@ impl Desk {
             row.trusted_until = Some(began.after(holder.ttl));
             self.rows.write(&self.pool, row);
         }
+        if let Some(detail) = holder.detail()
+            && self.memory().tells(&standing.session, began, TELL_EVERY)
+        {
+            let mut row = self.rows.row(&standing.session, &holder.id, Event::Extended);
+            row.number = Some(1);
+            row.resource = holder.extra.get(RESOURCE).and_then(|resource| resource.parse().ok());
+            row.token = Some(standing.token);
+            row.detail = Some(detail);
+            self.rows.write(&self.pool, row);
+        }
         standing
     }
 
@@ -296,7 +380,9 @@ impl Desk {
     fn remembered(&self, resource: &ResourceId, caller: &Caller<'_>) -> Option<Standing> {
         let memory = self.memory();
         let of_caller = |kept: &&Kept| {
-            kept.term.resource == *resource && kept.session.profile.name.as_str() == caller.holder_id
+            kept.term.resource == *resource
+                && kept.session.profile.name.as_str() == caller.holder_id
+                && caller.session.is_none_or(|session| *session == kept.session.id)
         };
         let kept = memory.kept.values().filter(of_caller).max_by_key(|kept| kept.term.token)?;
         Standing::of_kept(kept)?.of(caller).ok()
@@ -339,6 +425,7 @@ impl Desk {
             row.resource = Some(resource.clone());
             row.token = Some(standing.token);
             row.reason = Some(Reason::Voluntary);
+            row.detail = holder.detail();
             self.rows.write(&self.pool, row);
         }
         Ok(Ok(standing))

@@ -209,7 +209,7 @@ impl Desk {
             let mut memory = self.memory();
             let kept = memory.lose(session);
             if let Some(kept) = &kept {
-                memory.lapsed.insert(kept.term.resource.clone());
+                memory.lapsed.insert(kept.term.resource.clone(), kept.clone());
             }
             kept
         };
@@ -219,6 +219,7 @@ impl Desk {
         row.reason = Some(Reason::TtlExpiry);
         row.resource = kept.as_ref().map(|kept| kept.term.resource.clone());
         row.token = kept.as_ref().map(|kept| kept.term.token);
+        row.detail = kept.as_ref().and_then(|kept| Holder::of(&kept.session.profile)?.detail());
         self.rows.write(&self.pool, row);
     }
 

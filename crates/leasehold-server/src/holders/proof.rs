@@ -76,7 +76,8 @@ impl Desk {
         row.resource = Some(kept.term.resource.clone());
         row.token = Some(kept.term.token);
         row.ttl_ms = Holder::of(profile).and_then(|holder| u64::try_from(holder.ttl.as_millis()).ok());
-        row.detail = Some("written late: whoever granted it was gone before it could".to_owned());
+        let late = || "written late: whoever granted it was gone before it could".to_owned();
+        row.detail = Some(Holder::of(profile).and_then(|holder| holder.detail()).unwrap_or_else(late));
         self.rows.write(&self.pool, row);
     }
 }

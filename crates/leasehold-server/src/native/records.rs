@@ -14,6 +14,7 @@ use super::body::{Call as Body, refuse_above};
 use super::scope::Scope;
 use super::{Answered, Refused};
 use crate::app::App;
+use crate::cameras::masked;
 use crate::keys::Role;
 use crate::problem::Problem;
 
@@ -74,7 +75,9 @@ pub(crate) async fn resources(
 ) -> Answered<ResourcesCall> {
     let pool = scope.pool(&call.pool)?;
     let read = app.store().resources(&pool, call.since.0).await?;
-    Ok(Json(Reply { value: Changed::of(read, |declared| declared) }))
+    let may_know = scope.needs(Role::Member).is_ok();
+    let shown = |declared| if may_know { declared } else { masked(declared) };
+    Ok(Json(Reply { value: Changed::of(read, shown) }))
 }
 
 /// Declares, changes or removes a resource

@@ -1,5 +1,6 @@
 //! `/api/v1/{pool}/{resource}/lease`: acquired, renewed, released.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use axum::extract::State;
@@ -8,7 +9,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use leasehold::participant::{TTL_MAX, TTL_MIN};
 use leasehold::store::MarkKind;
-use leasehold::{MemberName, Token, clock};
+use leasehold::{MemberId, MemberName, Token, clock};
 
 use super::forms::{AcquireBody, HolderBody, HolderQuery, LeaseForm, ResourcePath, current};
 use super::{AtResource, Query};
@@ -30,7 +31,7 @@ fn ttl_of(pool: &str) -> Duration {
 }
 
 /// Counts and measures an operation.
-fn measured<T>(op: &'static str, began: clock::Moment, result: &'static str, answer: T) -> T {
+pub(crate) fn measured<T>(op: &'static str, began: clock::Moment, result: &'static str, answer: T) -> T {
     metrics::counter!("lease_operations_total", "op" => op, "result" => result).increment(1);
     metrics::histogram!("lease_operation_duration_seconds", "op" => op)
         .record(clock::now().since(began).as_secs_f64());
@@ -133,6 +134,7 @@ pub(crate) async fn acquire(
         ttl: ttl(&body, &at.within.name)?,
         key: at.within.identity.key().map(str::to_owned),
         idempotency: idempotency(&headers)?,
+        extra: BTreeMap::new(),
     };
     let desk = at.desk(&app).await?;
     let allowed = |known: &Known| may_take(known, &at, &body);
@@ -141,7 +143,7 @@ pub(crate) async fn acquire(
         // What was read a moment ago may be out of date.
         weight = allowed(&*desk.fresh().await?);
     }
-    match desk.claim(&at.resource, holder, weight?).await? {
+    match desk.claim(&at.resource, holder, weight?, MemberId::generate_in_order()).await? {
         Claim::Granted(standing) => {
             let form = LeaseForm::of(&at.within.name, &at.resource, &standing);
             Ok(measured("acquire", began, "granted", (StatusCode::CREATED, axum::Json(form)).into_response()))
@@ -234,7 +236,7 @@ impl Said {
 
     fn caller<'a>(&'a self, at: &'a AtResource) -> Caller<'a> {
         let token = self.version.map(Token);
-        Caller { holder_id: &self.holder_id, token, key: at.within.identity.key() }
+        Caller { holder_id: &self.holder_id, session: None, token, key: at.within.identity.key() }
     }
 }
 

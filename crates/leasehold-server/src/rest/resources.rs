@@ -8,13 +8,16 @@ use axum::http::header::{ETAG, IF_MATCH, LINK};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use leasehold::store::{Declared, MarkKind, Marked, Version};
-use leasehold::{MemberName, ResourceId};
+use leasehold::{MemberName, Pool, ResourceId};
 use serde_json::Value;
 
 use super::forms::{LeaseForm, Listed, Mode, PoolPath, ResourceBody, ResourceForm, ResourcePath};
 use super::{AtResource, InPool, Query, pools};
+use crate::access::Identity;
 use crate::app::App;
-use crate::holders::{Desk, Known};
+use crate::cameras;
+use crate::holders::{Desk, Known, RESERVED};
+use crate::keys::Role;
 use crate::problem::{Answer, Problem, ProblemBody};
 use crate::request::Json;
 
@@ -136,10 +139,29 @@ pub(crate) async fn get(State(app): State<App>, at: AtResource) -> Answer<Respon
     shown(&desk, &at, StatusCode::OK).await
 }
 
+/// A resource of a pool as it is answered, if it is there.
+pub(crate) async fn shown_in(
+    app: &App,
+    identity: &Identity,
+    pool: &Pool,
+    name: &str,
+    resource: &ResourceId,
+) -> Answer<Option<Response>> {
+    let Some(desk) = app.holders().desk_if_known(pool).await? else { return Ok(None) };
+    if desk.fresh().await?.declared(resource).is_none() {
+        return Ok(None);
+    }
+    let within = InPool { pool: pool.clone(), name: name.to_owned(), identity: identity.clone() };
+    shown(&desk, &AtResource { within, resource: resource.clone() }, StatusCode::OK).await.map(Some)
+}
+
 async fn shown(desk: &Desk, at: &AtResource, status: StatusCode) -> Answer<Response> {
     let known = desk.fresh().await?;
     let declared = known.declared(&at.resource).ok_or_else(|| at.within.not_found(&at.resource))?;
-    let form = form(desk, &known, &at.within.name, declared, true);
+    let mut form = form(desk, &known, &at.within.name, declared, true);
+    if at.within.identity.needs(Role::Member).is_err() {
+        form.document = cameras::masked(declared.clone()).document;
+    }
     let tag = format!("\"{}\"", form.resource_version);
     let mut response = (status, axum::Json(form)).into_response();
     if let Ok(tag) = HeaderValue::from_str(&tag) {
@@ -210,6 +232,7 @@ pub(crate) async fn remove(State(app): State<App>, at: AtResource, headers: Head
     for _ in 0..TRIES {
         let found = desk.fresh().await?.declared(&at.resource).cloned();
         let found = found.ok_or_else(|| at.within.not_found(&at.resource))?;
+        refuse_cameras(&found)?;
         matches(expected, found.version)?;
         let removed = Declared { removed: true, document: None, ..found };
         if let Marked::Set(_) = app.store().declare(desk.pool(), &removed).await? {
@@ -239,6 +262,18 @@ fn matches(expected: Option<Version>, found: Version) -> Answer<()> {
 fn changed_meanwhile() -> Problem {
     let said = "others keep changing this resource at the same time; look and try again";
     Problem::new(StatusCode::CONFLICT, "changed_meanwhile", said)
+}
+
+/// Refuses to change a camera here, where nothing knows what its configuration must be.
+fn refuse_cameras(declared: &Declared) -> Answer<()> {
+    if !cameras::is_camera(declared) {
+        return Ok(());
+    }
+    let said = format!(
+        "{} is a camera: it is changed at /api/v1/tenants/TENANT/sites/SITE/cameras/{}/",
+        declared.resource, declared.resource
+    );
+    Err(Problem::new(StatusCode::CONFLICT, "is_a_camera", said))
 }
 
 /// What a body does to a resource.
@@ -272,6 +307,7 @@ async fn change(
         // A removed one still has its version: it is what the next one is compared with.
         let before = desk.fresh().await?.view.declared().get(&at.resource).cloned();
         let living = before.as_ref().filter(|before| !before.removed);
+        living.map_or(Ok(()), refuse_cameras)?;
         match (change, living) {
             (Change::Create, Some(_)) => {
                 let said = format!("there is a resource {} already; PUT replaces it", at.resource);
@@ -345,6 +381,11 @@ fn check(app: &App, body: &ResourceBody) -> Answer<()> {
         return Err(Problem::invalid("weight is 0; it is at least 1"));
     }
     for labels in [&body.labels, &body.requires].into_iter().flatten() {
+        if labels.keys().any(|label| label.starts_with(RESERVED)) {
+            return Err(Problem::invalid(format!(
+                "labels that begin with {RESERVED} are the control plane's own"
+            )));
+        }
         let long = |text: &String| text.len() > LABEL_MAX || text.chars().any(char::is_control);
         if labels.len() > LABELS_MAX
             || labels.iter().any(|(label, value)| label.is_empty() || long(label) || long(value))

@@ -38,7 +38,9 @@ fn needed(method: &str, path: &str) -> Option<Role> {
     }
     Some(match method {
         "get" => Role::Read,
-        _ if path.contains("/lease") => Role::Member,
+        // To take a lease back is an operator's; to hold one, and to run, a member's.
+        _ if path.ends_with("/revoke") => Role::Operator,
+        _ if path.contains("/lease") || path.starts_with("/api/v1/runners") => Role::Member,
         _ => Role::Operator,
     })
 }

@@ -18,7 +18,7 @@ use crate::store::{Begin, Migrated, StoreError, TTL_UNKNOWN};
 /// The longest that a migration may take.
 const MIGRATE_MAX: Duration = Duration::from_secs(60);
 
-const MIGRATIONS: [(&str, &str); 8] = [
+const MIGRATIONS: [(&str, &str); 9] = [
     ("tables", include_str!("migrations/0001_tables.sql")),
     ("eras", include_str!("migrations/0002_eras.sql")),
     ("sessions", include_str!("migrations/0003_sessions.sql")),
@@ -27,6 +27,7 @@ const MIGRATIONS: [(&str, &str); 8] = [
     ("registry", include_str!("migrations/0006_registry.sql")),
     ("documents", include_str!("migrations/0007_documents.sql")),
     ("claim", include_str!("migrations/0008_claim.sql")),
+    ("cameras", include_str!("migrations/0009_cameras.sql")),
 ];
 
 /// One migration at a time, and none under a call: the lock is the era's.

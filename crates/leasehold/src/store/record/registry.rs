@@ -44,10 +44,17 @@ pub enum MarkKind {
     Silence,
     /// The settings of a pool, such as `{"mode":"static"}`: JSON.
     Pool,
+    /// A zone of a site (`<site>:<zone>`): JSON. In pools of cameras, as are all that follow; no plan of members reacts to
+    /// them.
+    Zone,
+    /// What the holder of a camera's lease said last about its work: JSON.
+    Heartbeat,
+    /// Which version of a deployment group is to have the cameras: JSON.
+    Deployment,
 }
 
 impl MarkKind {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 13] = [
         Self::Drain,
         Self::Cordon,
         Self::Pin,
@@ -58,6 +65,9 @@ impl MarkKind {
         Self::Relay,
         Self::Silence,
         Self::Pool,
+        Self::Zone,
+        Self::Heartbeat,
+        Self::Deployment,
     ];
 
     /// The word used in stores and on the command line.
@@ -74,6 +84,9 @@ impl MarkKind {
             Self::Relay => "relay",
             Self::Silence => "silence",
             Self::Pool => "pool",
+            Self::Zone => "zone",
+            Self::Heartbeat => "heartbeat",
+            Self::Deployment => "deployment",
         }
     }
 
