@@ -1,6 +1,8 @@
 //! Keys on the command line, and `leasehold serve` as a real process: what it refuses, what it reads again, what it never says.
 #![cfg(target_os = "linux")]
 
+#[path = "access/deploy.rs"]
+mod deploy;
 #[path = "access/events.rs"]
 mod events;
 #[path = "access/logs.rs"]

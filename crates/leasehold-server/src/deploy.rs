@@ -5,7 +5,7 @@
 //! budget, to somebody who waits for them. So nothing is unowned for longer than a handoff, and to abort is to plan the other
 //! way round.
 //!
-//! Pure but for [`read`] and [`write`]: `leasehold deploy` and every replica use the same rules.
+//! Pure but for `read` and `write`: `leasehold deploy` and every replica use the same rules.
 
 mod steps;
 

@@ -235,7 +235,8 @@ async fn a_fence_that_is_killed_goes_on_where_it_was() {
     let fence = Fence::start(&plane, &broker.url(), &[]);
     let found = client.until(5).await;
     assert_eq!(found, [(new, 3), (new, 5)], "what became stale meanwhile is refused");
-    assert_eq!(refused(fence.health, "stale"), 2);
+    // The first comes again if the fence was killed before it had confirmed it.
+    assert!((2..=3).contains(&refused(fence.health, "stale")));
 }
 
 // The control plane is away for longer than what it said counts; other resources and the broker are none the worse.

@@ -1,15 +1,15 @@
 -- What document 004 calls `leases`, `lease_events` and `runners`, to look at: views of what is kept anyway, in a schema of their
 -- own. That a camera has one active lease is decided where all leases are, by the primary key of `leasehold.leases`; nothing
--- is granted by typing a row.
-CREATE SCHEMA leasehold_cameras;
+-- is granted by typing a row. The views go with the schema `leasehold` when that is dropped; what else is here may be there still.
+CREATE SCHEMA IF NOT EXISTS leasehold_cameras;
 
 -- A time that was written down in nanoseconds since 1970.
-CREATE FUNCTION leasehold_cameras.at(nanos text) RETURNS timestamptz LANGUAGE sql IMMUTABLE AS $$
+CREATE OR REPLACE FUNCTION leasehold_cameras.at(nanos text) RETURNS timestamptz LANGUAGE sql IMMUTABLE AS $$
     SELECT to_timestamp(nanos::numeric / 1000000000)
 $$;
 
 -- A UUID, or nothing: leases that were acquired otherwise have other ids.
-CREATE FUNCTION leasehold_cameras.uuid_of(id text) RETURNS uuid LANGUAGE sql IMMUTABLE AS $$
+CREATE OR REPLACE FUNCTION leasehold_cameras.uuid_of(id text) RETURNS uuid LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN id ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN id::uuid END
 $$;
 
@@ -109,7 +109,7 @@ CROSS JOIN LATERAL (SELECT (s.profile::jsonb -> 'labels' ->> 'leasehold.runner')
 WHERE s.pool LIKE '\_runners.%' AND NOT s.ended AND r.said IS NOT NULL;
 
 -- Refuses what is typed into a view. A second active lease of a camera is refused as the unique index of document 004 would.
-CREATE FUNCTION leasehold_cameras.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION leasehold_cameras.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF TG_TABLE_NAME = 'leases' AND TG_OP <> 'DELETE' AND NEW.status = 'active' AND EXISTS (
         SELECT 1 FROM leasehold_cameras.leases AS l
@@ -117,7 +117,7 @@ BEGIN
     ) THEN
         RAISE EXCEPTION 'camera % has an active lease already', NEW.camera_uuid USING ERRCODE = 'unique_violation';
     END IF;
-    RAISE EXCEPTION 'cameras.% is to look at', TG_TABLE_NAME
+    RAISE EXCEPTION 'leasehold_cameras.% is to look at', TG_TABLE_NAME
         USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Ask the control plane: it is the one that grants leases.';
 END $$;
 CREATE TRIGGER refuse INSTEAD OF INSERT OR UPDATE OR DELETE ON leasehold_cameras.leases
