@@ -122,19 +122,17 @@ impl Member {
 
     /// Whether a free resource was left alone for so long that this member may take it, though the plan gives it to another.
     fn was_left(&self, resource: &Resource, me: &MemberId, now: Moment) -> bool {
-        let ttl = self.settings.ttl;
         let left = now.since(self.free_since.get(&resource.id).copied().unwrap_or_default());
         if resource.offer.is_some() {
-            return left >= self.pace.patience_of_others(ttl);
+            return left >= self.pace.patience_of_others();
         }
         // The rank is worked out last: there may be many free resources, and many members.
-        left >= self.pace.step(ttl) && left >= self.patience_for(resource.id.as_str(), me)
+        left >= self.pace.step() && left >= self.patience_for(resource.id.as_str(), me)
     }
 
     /// When the next free resource may be taken in another's place.
     pub(super) fn next_fallback(&self, now: Moment) -> Option<Moment> {
-        let (step, longest) =
-            (self.pace.step(self.settings.ttl), self.pace.patience_of_others(self.settings.ttl));
+        let (step, longest) = (self.pace.step(), self.pace.patience_of_others());
         let waiting = self.free_since.values().map(|since| since.after(longest)).filter(|at| *at > now).min();
         let resting = self.resting.values().map(|(until, _)| *until).filter(|until| *until > now).min();
         [waiting.map(|_| now.after(step)), resting].into_iter().flatten().min()

@@ -27,30 +27,31 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// A pass that took unusually long is remembered for a few more.
-    pub(super) fn passed(&mut self, began: Moment, ended: Moment) {
-        self.took = ended.since(began).max(self.took / 2);
+    /// A pass that took unusually long is remembered for a few more, by a member with this TTL. One that slept through a night
+    /// is not slow.
+    pub(super) fn passed(&mut self, began: Moment, ended: Moment, ttl: Duration) {
+        self.took = ended.since(began).min(ttl / REST_DIVISOR).max(self.took / 2);
         self.ended = ended;
     }
 
-    /// Until when nothing that others did wakes a member with this TTL.
-    pub(super) fn rests_until(&self, ttl: Duration) -> Moment {
-        self.ended.after(self.took.min(ttl / REST_DIVISOR))
+    /// Until when nothing that others did wakes this member.
+    pub(super) fn rests_until(&self) -> Moment {
+        self.ended.after(self.took)
     }
 
-    /// How long one rank waits for the one before it, among members with this TTL.
-    pub(super) fn step(&self, ttl: Duration) -> Duration {
-        self.took.min(ttl / REST_DIVISOR).max(STEP)
+    /// How long one rank waits for the one before it.
+    pub(super) fn step(&self) -> Duration {
+        self.took.max(STEP)
     }
 
     /// How long this rank waits for all that come before it.
-    pub(super) fn patience(&self, rank: usize, ttl: Duration) -> Duration {
-        self.step(ttl) * u32::try_from(rank.min(RANK_MAX)).unwrap_or_default()
+    pub(super) fn patience(&self, rank: usize) -> Duration {
+        self.step() * u32::try_from(rank.min(RANK_MAX)).unwrap_or_default()
     }
 
     /// How long whoever has no rank waits for those that have one.
-    pub(super) fn patience_of_others(&self, ttl: Duration) -> Duration {
-        self.patience(RANK_OTHER, ttl)
+    pub(super) fn patience_of_others(&self) -> Duration {
+        self.patience(RANK_OTHER)
     }
 }
 
@@ -64,34 +65,33 @@ mod tests {
         let mut pace = Pace::default();
         for millis in passes {
             let began = pace.ended;
-            pace.passed(began, began.after(Duration::from_millis(*millis)));
+            pace.passed(began, began.after(Duration::from_millis(*millis)), TTL);
         }
         pace
     }
 
     fn patience(pace: &Pace) -> [u128; 5] {
-        [0, 1, 6, 20, usize::MAX].map(|rank| pace.patience(rank, TTL).as_millis())
+        [0, 1, 6, 20, usize::MAX].map(|rank| pace.patience(rank).as_millis())
     }
 
     #[test]
     fn every_rank_waits_a_little_longer_up_to_a_limit() {
         assert_eq!(patience(&Pace::default()), [0, 100, 600, 2000, 2000]);
         assert_eq!(patience(&after(&[20])), [0, 100, 600, 2000, 2000]);
-        assert_eq!(Pace::default().patience_of_others(TTL), Duration::from_millis(500));
+        assert_eq!(Pace::default().patience_of_others(), Duration::from_millis(500));
     }
 
     #[test]
     fn who_is_busy_waits_longer_for_the_others() {
         assert_eq!(patience(&after(&[300])), [0, 300, 1800, 6000, 6000]);
         assert_eq!(patience(&after(&[9000])), [0, 2500, 15_000, 50_000, 50_000]);
-        // With half a second left of it after four short ones, less than that after more.
-        assert_eq!(after(&[8000, 1, 1, 1, 1]).step(TTL), Duration::from_millis(500));
-        assert_eq!(after(&[8000, 1, 1, 1, 1, 1, 1, 1]).step(TTL), STEP);
+        assert_eq!(after(&[9000, 1, 1]).step(), Duration::from_millis(625), "it is remembered");
+        assert_eq!(after(&[3_600_000, 1, 1, 1, 1, 1]).step(), STEP, "not for long");
     }
 
     #[test]
     fn who_passed_for_long_rests_as_long_but_hears_the_others_in_time() {
-        let rested = |pace: &Pace| pace.rests_until(TTL).since(pace.ended).as_millis();
+        let rested = |pace: &Pace| pace.rests_until().since(pace.ended).as_millis();
         assert_eq!([&[2][..], &[2000], &[9000]].map(|passes| rested(&after(passes))), [2, 2000, 2500]);
     }
 }

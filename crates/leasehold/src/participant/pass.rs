@@ -42,7 +42,7 @@ impl Member {
             }
             let began = self.clock.now();
             let passed = self.pass().await;
-            self.pace.passed(began, self.clock.now());
+            self.pace.passed(began, self.clock.now(), self.settings.ttl);
             let again = match passed {
                 Ok(again) => {
                     self.trouble.clear();
@@ -193,7 +193,7 @@ impl Member {
 
     /// Waits for a reason to pass again.
     async fn wait(&mut self, hints: &mut Hints, leave: &mut watch::Receiver<bool>) {
-        let rests_until = self.pace.rests_until(self.settings.ttl);
+        let rests_until = self.pace.rests_until();
         let until = self.next_wake().max(rests_until);
         let clock = Arc::clone(&self.clock);
         let hinted = async {

@@ -59,14 +59,14 @@ impl Member {
     }
 
     fn stagger_for(&self, subject: &MemberId) -> Duration {
-        let Some(session) = &self.session else { return self.pace.patience_of_others(self.settings.ttl) };
+        let Some(session) = &self.session else { return self.pace.patience_of_others() };
         self.patience_for(subject.as_str(), session.id())
     }
 
     /// How long this member waits for those that are preferred to it.
     pub(super) fn patience_for(&self, subject: &str, me: &MemberId) -> Duration {
         let rank = plan::rank_of(&self.member_hashes, hash_id(subject), hash_id(me.as_str()));
-        self.pace.patience(rank, self.settings.ttl)
+        self.pace.patience(rank)
     }
 
     pub(super) async fn thaw_if_due(&mut self) -> Result<(), StoreError> {
