@@ -58,7 +58,11 @@ class Judge:
             if self._terms.setdefault((scene, token), term) != term:
                 self.doubles.append(scene)
 
-    def total(self) -> int:
-        """How many messages there were."""
+    def is_silent(self, for_s: float) -> bool:
+        """Whether no message arrives for so long."""
+        before = self._total()
+        return not self._stop.wait(for_s) and self._total() == before
+
+    def _total(self) -> int:
         with self._lock:
             return sum(self.counts.values())
