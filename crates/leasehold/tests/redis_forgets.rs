@@ -96,6 +96,46 @@ async fn a_restart_that_kept_everything_is_a_freeze_all_the_same() {
     nothing_is_given_twice(&store, &mut one, &held).await;
 }
 
+/// Its file names the replication id that it had, for its replicas' sake. It does not go by it.
+#[tokio::test]
+async fn a_primary_with_replicas_is_another_server_after_a_restart() {
+    let mut primary = Redis::start();
+    let _replica = primary.replica();
+    let url = address(&primary, "");
+    migrate(&url, Begin::Live).await.expect("an empty server");
+    let store = open(&url).await;
+    let mut one = Member::join(&store, "one").await;
+    let held = fifth(&mut one, "a").await;
+    primary.dump();
+    primary.restore();
+    let store = open(&url).await;
+    one.store = store.clone();
+    let kept = store.leases(&pool("work"), Cursor::START).await.expect("the store answers");
+    assert_eq!((kept.era.frozen, kept.items[0].token), (true, held.token));
+    nothing_is_given_twice(&store, &mut one, &held).await;
+}
+
+/// What it shows may be behind, and it has the replication id of its primary.
+#[tokio::test]
+async fn a_primary_that_became_a_replica_is_not_even_read() {
+    let primary = Redis::start();
+    let url = address(&primary, "");
+    migrate(&url, Begin::Live).await.expect("an empty server");
+    let other = Redis::start();
+    let store = open(&url).await;
+    Member::join(&store, "one").await.take("a").await;
+    other.cli(&["REPLICAOF", "127.0.0.1", &primary.port().to_string()]);
+    let in_step = |server: &Redis| server.cli(&["INFO", "replication"]).contains("master_link_status:up");
+    leasehold_testkit::wait_for("the other follows", || in_step(&other));
+    other.cli(&["REPLICAOF", "NO", "ONE"]);
+    let thawed = open(&address(&other, "")).await;
+    assert_eq!(thawed.thaw(era(&thawed).await.nonce).await.expect("the store answers"), Thawed::Thawed);
+    primary.cli(&["REPLICAOF", "127.0.0.1", &other.port().to_string()]);
+    leasehold_testkit::wait_for("it follows the other", || in_step(&primary));
+    let refused = store.leases(&pool("work"), Cursor::START).await;
+    assert!(refused.is_err(), "{refused:?}");
+}
+
 #[tokio::test]
 async fn a_promoted_replica_that_lacks_the_last_writes_gives_nothing_twice() {
     let mut primary = Redis::start();

@@ -8,8 +8,12 @@ use std::time::Duration;
 
 use crate::clock::Moment;
 
-/// How often the others' beats are read when nothing else wakes the pass.
+/// How often the others' beats are read when nothing else wakes the pass, at most.
 pub(super) const PERIOD: Duration = Duration::from_millis(250);
+/// What each member adds to that: of many, somebody always has just read, and all together ask the store no more often.
+const PERIOD_EACH: Duration = Duration::from_millis(10);
+/// How often they are read at least, as a part of the TTL.
+const PERIOD_DIVISOR: u32 = 30;
 /// How much longer each rank waits, at least, before it does what the one before it should have done.
 const STEP: Duration = Duration::from_millis(100);
 /// How long anybody rests or waits for the rank before it at most, as a part of the TTL: whoever rests hears nobody.
@@ -32,6 +36,12 @@ impl Pace {
     pub(super) fn passed(&mut self, began: Moment, ended: Moment, ttl: Duration) {
         self.took = ended.since(began).min(ttl / REST_DIVISOR).max(self.took / 2);
         self.ended = ended;
+    }
+
+    /// After which time the others' beats are read again, where so many share a pool.
+    pub(super) fn period(members: usize, ttl: Duration) -> Duration {
+        let each = PERIOD_EACH.saturating_mul(u32::try_from(members).unwrap_or(u32::MAX));
+        each.min(ttl / PERIOD_DIVISOR).max(PERIOD)
     }
 
     /// Until when nothing that others did wakes this member.
@@ -72,6 +82,13 @@ mod tests {
 
     fn patience(pace: &Pace) -> [u128; 5] {
         [0, 1, 6, 20, usize::MAX].map(|rank| pace.patience(rank).as_millis())
+    }
+
+    #[test]
+    fn many_read_less_often_but_often_enough_for_their_ttl() {
+        let period = |members, ttl| Pace::period(members, Duration::from_secs(ttl)).as_millis();
+        assert_eq!([1, 25, 50, 100, 100_000].map(|members| period(members, 30)), [250, 250, 500, 1000, 1000]);
+        assert_eq!([2, 6, 15, 60, 600].map(|ttl| period(1000, ttl)), [250, 250, 500, 2000, 10_000]);
     }
 
     #[test]

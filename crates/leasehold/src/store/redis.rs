@@ -1,9 +1,9 @@
 //! The store on a Redis server, alone or behind sentinels.
 //!
 //! Every call is one script, which the server runs alone and whole. It judges the era first: it compares the record of
-//! the server's identity with what the server really is (its run id and its replication id), and the server's position
-//! with the highest that this handle has seen. What does not fit freezes the store in the same step. A flush, a
-//! restart, a promoted replica and a restored dump all show there.
+//! the server's identity with what the server really is (its replication id), and the server's position with the highest
+//! that this handle has seen. What does not fit freezes the store in the same step. A flush, a restart, a promoted
+//! replica and a restored dump all show there.
 //!
 //! # What is where
 //!

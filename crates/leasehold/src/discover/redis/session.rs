@@ -56,9 +56,14 @@ impl SessionKeys {
         format!("deleted-{}", self.prefix)
     }
 
-    /// Fits every key of a session and of a deleted one; others may fit, too.
+    /// Fits every key of a session and of a deleted one; others may fit, too. The server tells most of those by their first
+    /// byte.
     pub(super) fn pattern(&self) -> String {
-        format!("*{}*", literal(&self.prefix))
+        let mut rest = self.prefix.chars();
+        match rest.next().filter(char::is_ascii) {
+            Some(first) => format!("[{}d]*{}*", literal(&first.to_string()), literal(rest.as_str())),
+            None => format!("*{}*", literal(&self.prefix)),
+        }
     }
 
     /// Takes a session apart; the error says what is wrong with it, without repeating it.
@@ -104,7 +109,7 @@ pub(super) fn field<'v>(fields: &'v Map<String, Value>, name: &str) -> Option<&'
 pub(super) fn literal(text: &str) -> String {
     let mut pattern = String::with_capacity(text.len());
     for c in text.chars() {
-        if matches!(c, '*' | '?' | '[' | ']' | '\\') {
+        if matches!(c, '*' | '?' | '[' | ']' | '\\' | '^' | '-') {
             pattern.push('\\');
         }
         pattern.push(c);
@@ -157,8 +162,14 @@ mod tests {
 
     #[test]
     fn a_prefix_is_no_pattern() {
+        let pattern =
+            |prefix: &str| SessionKeys { prefix: prefix.to_owned(), ..SessionKeys::default() }.pattern();
+        assert_eq!(
+            ["s:", "]", "-", "^", "é:"].map(pattern),
+            ["[sd]*:*", r"[\]d]**", r"[\-d]**", r"[\^d]**", "*é:*"]
+        );
         let keys = SessionKeys { prefix: "a*[b]?:".to_owned(), ..SessionKeys::default() };
-        assert_eq!(keys.pattern(), r"*a\*\[b\]\?:*");
+        assert_eq!(keys.pattern(), r"[ad]*\*\[b\]\?:*");
         assert!(SessionKeys { prefix: String::new(), ..SessionKeys::default() }.check().is_err());
     }
 }

@@ -105,9 +105,9 @@ async fn check(
         let said = format!("{place} is Redis {version}; Leasehold needs {OLDEST}.0 or newer");
         return Err(StoreError::misconfigured(said));
     }
-    if ["run_id", "master_replid"].iter().any(|name| field(&information, name).is_none_or(str::is_empty)) {
+    if field(&information, "master_replid").is_none_or(str::is_empty) {
         return Err(StoreError::misconfigured(format!(
-            "{place} does not tell its run id and its replication id, so nobody could notice that it forgot something"
+            "{place} does not tell its replication id, so nobody could notice that it forgot something"
         )));
     }
     if field(&information, "loading") == Some("1") {

@@ -26,6 +26,7 @@ macro_rules! scripts {
                     include_str!("lua/era.lua"),
                     include_str!("lua/notice.lua"),
                     include_str!("lua/names.lua"),
+                    include_str!("lua/standing.lua"),
                     include_str!("lua/session.lua"),
                     include_str!("lua/lease.lua"),
                     include_str!(concat!("lua/", $file)),
@@ -35,7 +36,7 @@ macro_rules! scripts {
 
         /// All of them, to be sent when a connection begins.
         pub(super) fn all() -> Vec<&'static Script> {
-            vec![&*PROBE, &*MIGRATE, &*CHANGED, &*QUIET, $(&*$name),*]
+            vec![&*PROBE, &*MIGRATE, &*CHANGED, &*QUIET, &*EMIT, $(&*$name),*]
         }
     };
 }
@@ -48,7 +49,6 @@ scripts! {
     COLLECT = "collect.lua";
     COLLECT_LISTINGS = "collect_listings.lua";
     DESCRIBE = "describe.lua";
-    EMIT = "emit.lua";
     END_SILENT = "end_silent.lua";
     FREE = "free.lua";
     HOLDER = "holder.lua";
@@ -84,6 +84,17 @@ pub(super) static QUIET: LazyLock<Script> = LazyLock::new(|| {
         include_str!("lua/names.lua"),
         include_str!("lua/quiet.lua"),
         include_str!("lua/changed.lua"),
+    ))
+});
+
+/// Asked for every answer of every endpoint.
+pub(super) static EMIT: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(concat!(
+        include_str!("lua/era.lua"),
+        include_str!("lua/notice.lua"),
+        include_str!("lua/names.lua"),
+        include_str!("lua/standing.lua"),
+        include_str!("lua/emit.lua"),
     ))
 });
 

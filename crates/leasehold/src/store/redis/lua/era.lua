@@ -15,13 +15,11 @@ local function whole(number)
     return string.format('%.0f', number)
 end
 
-local function info(section, field)
-    return string.match(redis.call('INFO', section), field .. ':(%w+)') or ''
+-- A primary has another replication id after every start and every promotion. A replica has that of its primary.
+local live = string.match(redis.call('INFO', 'replication'), 'role:master.-master_replid:(%w+)')
+if not live then
+    return redis.error_reply('READONLY the server is a replica')
 end
-
--- Another process has another run id; a replica that was promoted, or a primary that became a replica in between,
--- has another replication id.
-local live = info('server', 'run_id') .. ':' .. info('replication', 'master_replid')
 
 local era = {}
 do

@@ -10,28 +10,6 @@ local function node_key(id)
     return poll .. ':node:' .. id
 end
 
--- What the mirror says. Others write there: something that is no text is somebody's all the same.
-local function mirrored(resource)
-    local value = redis.pcall('GET', mirror_key(resource))
-    return type(value) == 'table' and '?' or value
-end
-
--- Who else than a session of ours has the mirror, if anybody has: what stands there, or a name made from it if that is no
--- id. A value that is the record's holder or any session, ended ones too, is ours.
-local function foreigner(pool, resource, holder)
-    if pool ~= mirrored_pool then
-        return nil
-    end
-    local value = mirrored(resource)
-    if not value or value == holder or redis.call('EXISTS', prefix .. ':session:' .. value) == 1 then
-        return nil
-    end
-    if #value > 128 or not string.match(value, '^[%w._-]+$') then
-        return 'foreign-' .. string.sub(redis.sha1hex(value), 1, 16)
-    end
-    return value
-end
-
 local function mirror(pool, resource, id, ttl)
     if pool == mirrored_pool then
         redis.call('SET', mirror_key(resource), id, 'PX', ttl)
@@ -115,15 +93,6 @@ local function note(pool, resource, name)
     local key = lease_key(pool, resource)
     redis.call('HSETNX', key, 'token', '0')
     redis.call('HSET', key, 'holder', '', 'ttl', '0', 'revoked', '0', 'foreign', name)
-end
-
--- Who holds exactly this term; nil if nobody does.
-local function holder_of(pool, resource, token)
-    local found = redis.call('HMGET', lease_key(pool, resource), 'token', 'holder', 'revoked')
-    if found[1] ~= token or not found[2] or found[2] == '' then
-        return nil
-    end
-    return found[2], found[3] == '1'
 end
 
 -- The terms of a session that its beats do not extend.

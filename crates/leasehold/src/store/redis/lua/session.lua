@@ -25,11 +25,6 @@ local function touch(pool, id)
     redis.call('ZADD', sessions_key(pool), step(), id)
 end
 
--- Whether there is a tombstone of this session. One that is merely absent has not ended.
-local function ended(id)
-    return redis.call('HGET', session_key(id), 'ended') == '1'
-end
-
 local function entomb(found)
     redis.call('HSET', session_key(found.id), 'ended', '1')
     touch(found.pool, found.id)
