@@ -98,6 +98,12 @@ impl Shared {
         Ok(reply)
     }
 
+    /// Runs a script that answers a word and does not judge the era.
+    pub(super) async fn short(&self, script: &Script, args: &Args) -> Result<String, StoreError> {
+        let value = self.query(self.command(script, args)).await?;
+        redis::from_redis_value(value).map_err(|_| failure::unreadable(&self.address.place, "an answer"))
+    }
+
     /// Asks the server something about itself.
     pub(super) async fn query(&self, command: Cmd) -> Result<Value, StoreError> {
         self.send(|mut line| {

@@ -9,11 +9,14 @@ use redis::aio::PubSub;
 use redis::{Cmd, Pipeline, RedisError, Value};
 
 use super::address::Address;
-use super::args::of_term;
+use super::args::{Args, of_term};
 use super::call::{self, Kind, Shared};
 use super::{connect, failure, scripts};
 use crate::lease::{MemberId, Pool, Term};
 use crate::store::{StoreError, StoreUrl};
+
+/// How often a server that was not seen like this before is judged before anything is told.
+const JUDGED_MAX: usize = 3;
 
 /// Where something is told to whoever listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,12 +88,16 @@ impl RedisLine {
             Outlet::Stream { key, keep } => ("stream", key, *keep),
         };
         let args = of_term(pool, term).text(holder.as_str()).text(kind).text(name).number(keep).text(what);
-        let reply = self.shared.run(Kind::Read, &scripts::EMIT, args).await?;
-        match reply.word.as_str() {
-            "done" => Ok(Emitted::Told),
-            "stale" => Ok(Emitted::Stale),
-            _ => Err(reply.strange()),
+        for _ in 0..JUDGED_MAX {
+            match self.shared.short(&scripts::EMIT, &args).await?.as_str() {
+                "told" => return Ok(Emitted::Told),
+                "stale" => return Ok(Emitted::Stale),
+                // Every other script judges what this one has not seen.
+                "unseen" => self.shared.run(Kind::Read, &scripts::POOLS, Args::default()).await.map(drop)?,
+                _ => return Err(failure::unreadable(self.place(), "an answer")),
+            }
         }
+        Err(StoreError::unavailable(format!("{} keeps changing; is it restarting?", self.place())))
     }
 
     /// How people are told which server it is.

@@ -1,4 +1,4 @@
-//! The scripts. Each is one atomic step of the server and begins with the same judgement of the era.
+//! The scripts. Each is one atomic step of the server and begins with the same judgement of the era, or asks for it.
 //!
 //! They are sent once and called by their hash. What varies is handed over as keys and arguments: no script is put
 //! together from what callers say.
@@ -26,6 +26,7 @@ macro_rules! scripts {
                     include_str!("lua/era.lua"),
                     include_str!("lua/notice.lua"),
                     include_str!("lua/names.lua"),
+                    include_str!("lua/rows.lua"),
                     include_str!("lua/standing.lua"),
                     include_str!("lua/session.lua"),
                     include_str!("lua/lease.lua"),
@@ -72,6 +73,7 @@ pub(super) static CHANGED: LazyLock<Script> = LazyLock::new(|| {
         include_str!("lua/era.lua"),
         include_str!("lua/notice.lua"),
         include_str!("lua/names.lua"),
+        include_str!("lua/rows.lua"),
         include_str!("lua/changed.lua"),
     ))
 });
@@ -82,16 +84,16 @@ pub(super) static QUIET: LazyLock<Script> = LazyLock::new(|| {
         include_str!("lua/era.lua"),
         include_str!("lua/notice.lua"),
         include_str!("lua/names.lua"),
+        include_str!("lua/rows.lua"),
         include_str!("lua/quiet.lua"),
         include_str!("lua/changed.lua"),
     ))
 });
 
-/// Asked for every answer of every endpoint.
+/// Asked for every answer of every endpoint: it leaves the judgement to the others.
 pub(super) static EMIT: LazyLock<Script> = LazyLock::new(|| {
     Script::new(concat!(
-        include_str!("lua/era.lua"),
-        include_str!("lua/notice.lua"),
+        include_str!("lua/seen.lua"),
         include_str!("lua/names.lua"),
         include_str!("lua/standing.lua"),
         include_str!("lua/emit.lua"),

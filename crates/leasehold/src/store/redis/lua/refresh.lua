@@ -12,7 +12,15 @@ if era.frozen and found.reasserted ~= era.nonce and not found.ended then
 end
 local id, pool, lost, marked = found.id, found.pool, {}, {}
 local page = redis.call('SSCAN', held_key(pool, id), arg(2), 'COUNT', arg(3))
-for _, resource in ipairs(page[2]) do
+-- As a rule all mirrors say what they should, and one question tells.
+local shown, keys = {}, {}
+for place, resource in ipairs(page[2]) do
+    keys[place] = mirror_key(resource)
+end
+if #keys > 0 then
+    shown = redis.call('MGET', unpack(keys))
+end
+for place, resource in ipairs(page[2]) do
     local key = lease_key(pool, resource)
     local record = redis.call('HMGET', key, 'token', 'holder', 'revoked')
     if record[2] ~= id then
@@ -20,7 +28,7 @@ for _, resource in ipairs(page[2]) do
         redis.call('SREM', held_key(pool, id), resource)
     elseif found.ended then
         unmirror(pool, resource, id)
-    elseif foreigner(pool, resource, id) then
+    elseif shown[place] ~= id and foreigner(pool, resource, id) then
         if record[3] ~= '1' then
             redis.call('HSET', key, 'revoked', '1')
             redis.call('SADD', revoked_key(pool, id), resource)
