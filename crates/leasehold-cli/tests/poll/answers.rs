@@ -1,9 +1,11 @@
 //! What is asked, how often, and where the answers go.
 
+use std::net::TcpStream;
+use std::process::Command;
 use std::time::Duration;
 
 use leasehold::clock;
-use leasehold_testkit::RedisSetup;
+use leasehold_testkit::{Process, RedisSetup, free_port};
 use serde_json::Value;
 
 use crate::fleet::{Fleet, INTERVAL};
@@ -44,6 +46,41 @@ fn answers_go_to_a_stream_and_to_a_webhook() {
     assert!(kept.contains("\"token\":1") && kept.contains("instance"), "{kept}");
     let count: usize = fleet.redis.cli(&["XLEN", "polls:e1"]).parse().unwrap();
     assert!(count > 0);
+}
+
+#[test]
+fn an_endpoint_with_https_is_asked_if_its_certificate_can_be_trusted() {
+    let mut fleet = Fleet::new(0);
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let certificate = fleet.place.write("server.pem", &made.cert.pem());
+    let key = fleet.place.write("server.key", &made.signing_key.serialize_pem());
+    let port = free_port();
+    let mut server = Command::new("openssl");
+    server.args([
+        "s_server",
+        "-www",
+        "-quiet",
+        "-accept",
+        &port.to_string(),
+        "-cert",
+        &certificate,
+        "-key",
+        &key,
+    ]);
+    let _server = Process::start(&mut server, &fleet.place.path("server.log"));
+    wait_until("the server is there", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+    fleet.write("e1", &format!("https://localhost:{port}/state"), "");
+    let url = fleet.redis.url();
+    fleet.enter_by("trustful", &url, &["--to", "stdout"]);
+    let first = |fleet: &Fleet, name: &str| wait_for("it is asked", || lines(fleet, name).into_iter().next());
+    let refused = first(&fleet, "trustful");
+    assert!(refused["status"].is_null(), "{refused}");
+    assert!(refused["error"].as_str().is_some_and(|why| why.contains("certificate")), "{refused}");
+    fleet.stop("trustful");
+    fleet.enter_by("knowing", &url, &["--to", "stdout", "--ca", &certificate]);
+    let told = first(&fleet, "knowing");
+    assert_eq!(told["status"], 200, "{told}");
+    assert!(told["body"].as_str().is_some_and(|body| body.contains("TLSv1.3")), "{told}");
 }
 
 // proves U13: each endpoint has an interval of its own
