@@ -22,7 +22,7 @@ const FOREIGN_TTL: Duration = Duration::from_secs(u32::MAX as u64);
 /// How often reading begins again because the era changed under it.
 const TRIES_MAX: usize = 4;
 
-/// A kind of record: the name of its order, and its fields, the first of which every record has.
+/// A kind of record: the name of its order, and its fields where it has no rows, the first of which every record has.
 pub(super) struct Kinds {
     pub(super) name: &'static str,
     pub(super) fields: &'static [&'static str],
@@ -123,8 +123,8 @@ fn page_args(kind: &Kinds, pool: &Pool, after: u64) -> Args {
     kind.fields.iter().fold(args, |args, field| args.text(*field))
 }
 
-const SESSIONS: Kinds = Kinds { name: "sessions", fields: &["pool", "ttl", "beat", "ended", "profile"] };
-/// A lease has a row, with all of it in one text.
+/// Sessions and leases have rows, with all of each in one text.
+const SESSIONS: Kinds = Kinds { name: "sessions", fields: &[] };
 const LEASES: Kinds = Kinds { name: "leases", fields: &[] };
 
 pub(super) async fn sessions(
@@ -137,6 +137,7 @@ pub(super) async fn sessions(
 }
 
 fn session(row: &mut Fields) -> Result<SessionRecord, StoreError> {
+    let mut row = row.parts()?;
     row.text()?;
     let ttl = Duration::from_millis(row.number()?);
     let (beat, ended, profile) = (row.beat()?, row.flag()?, row.json()?);

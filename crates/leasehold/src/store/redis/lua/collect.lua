@@ -24,6 +24,7 @@ if redis.call('SCARD', held_key(pool, id)) > 0 then
 end
 redis.call('DEL', session_key(id), held_key(pool, id), revoked_key(pool, id))
 redis.call('ZREM', sessions_key(pool), id)
+redis.call('HDEL', rows_key(pool, 'sessions'), id)
 if pool == mirrored_pool then
     redis.call('DEL', node_key(id))
 end

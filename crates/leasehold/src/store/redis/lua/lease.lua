@@ -40,10 +40,11 @@ local function touch_leases(pool, resources, records)
         local number = whole(era.seq - #resources + place)
         order[2 * place - 1], order[2 * place] = number, resource
         rows[2 * place - 1] = resource
-        rows[2 * place] = records and row(number, records[place], resource) or row_of(number, pool, resource)
+        rows[2 * place] = records and row(number, 'leases', records[place], resource)
+            or row_of(number, pool, 'leases', resource)
     end
     redis.call('ZADD', leases_key(pool), unpack(order))
-    redis.call('HSET', rows_key(pool), unpack(rows))
+    redis.call('HSET', rows_key(pool, 'leases'), unpack(rows))
     tell(pool)
 end
 

@@ -12,15 +12,20 @@ if era.frozen and found.reasserted ~= era.nonce and not found.ended then
 end
 local id, pool, lost, marked = found.id, found.pool, {}, {}
 local page = redis.call('SSCAN', held_key(pool, id), arg(2), 'COUNT', arg(3))
--- As a rule all mirrors say what they should, and one question tells.
-local shown, keys = {}, {}
+-- As a rule all mirrors and rows say what they should, and two questions tell.
+local shown, rows, keys = {}, {}, {}
 for place, resource in ipairs(page[2]) do
     keys[place] = mirror_key(resource)
 end
 if #keys > 0 then
     shown = redis.call('MGET', unpack(keys))
+    rows = redis.call('HMGET', rows_key(pool, 'leases'), unpack(page[2]))
 end
-for place, resource in ipairs(page[2]) do
+local function is_in_order(place)
+    return shown[place] == id and not found.ended and rows[place]
+        and string.match(rows[place], '^%d+\31%d+\31([^\31]*)') == id
+end
+local function look_after(resource)
     local key = lease_key(pool, resource)
     local record = redis.call('HMGET', key, 'token', 'holder', 'revoked')
     if record[2] ~= id then
@@ -28,7 +33,7 @@ for place, resource in ipairs(page[2]) do
         redis.call('SREM', held_key(pool, id), resource)
     elseif found.ended then
         unmirror(pool, resource, id)
-    elseif shown[place] ~= id and foreigner(pool, resource, id) then
+    elseif foreigner(pool, resource, id) then
         if record[3] ~= '1' then
             redis.call('HSET', key, 'revoked', '1')
             redis.call('SADD', revoked_key(pool, id), resource)
@@ -37,6 +42,13 @@ for place, resource in ipairs(page[2]) do
         lost[#lost + 1] = { resource, record[1] }
     else
         mirror(pool, resource, id, found.ttl)
+    end
+end
+for place, resource in ipairs(page[2]) do
+    if is_in_order(place) then
+        mirror(pool, resource, id, found.ttl)
+    else
+        look_after(resource)
     end
 end
 if found.ended then

@@ -22,7 +22,9 @@ end
 
 -- Says that a session changed, to whoever reads by cursor.
 local function touch(pool, id)
-    redis.call('ZADD', sessions_key(pool), step(), id)
+    local number = whole(step())
+    redis.call('ZADD', sessions_key(pool), number, id)
+    redis.call('HSET', rows_key(pool, 'sessions'), id, row_of(number, pool, 'sessions', id))
 end
 
 local function entomb(found)
