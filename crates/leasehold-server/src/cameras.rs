@@ -19,6 +19,7 @@ mod lease;
 pub(crate) mod leases;
 pub(crate) mod listed;
 pub(crate) mod others;
+mod past;
 mod runner;
 pub(crate) mod runners;
 mod seen;

@@ -177,6 +177,8 @@ pub(crate) async fn acquire(
     match desk.claim(&camera, holder.clone(), 1, id.clone()).await? {
         Claim::Granted(standing) => {
             asking.unreserve(&camera).await?;
+            // Whoever is answered can rely on others being told.
+            desk.recorded().await?;
             let status = if standing.session == id { StatusCode::CREATED } else { StatusCode::OK };
             let form = CameraLease::of(&camera, &standing, LeaseStatus::Active, None, None);
             Ok(measured("acquire", began, "granted", (status, axum::Json(form)).into_response()))

@@ -226,6 +226,19 @@ impl CameraLease {
         lease.map(|lease| Self { status, ..lease })
     }
 
+    /// The row of its grant, if the ledger has no word of its end.
+    pub(super) fn open_end<'a>(id: &MemberId, rows: &'a [(u64, Entry)]) -> Option<&'a Entry> {
+        let is_grant =
+            |entry: &&Entry| entry.member == *id && matches!(entry.event, Event::Acquired | Event::TakenOver);
+        let is_end = |entry: &Entry| match entry.event {
+            Event::Released => entry.member == *id,
+            Event::Expired => entry.other.as_ref() == Some(id),
+            _ => false,
+        };
+        let entries = || rows.iter().map(|(_, entry)| entry);
+        entries().find(is_grant).filter(|_| !entries().any(is_end))
+    }
+
     /// A lease as it was granted, from its row in the ledger.
     fn granted(entry: &Entry) -> Option<Self> {
         let extra: BTreeMap<String, String> = serde_json::from_str(entry.detail.as_deref()?).ok()?;

@@ -152,6 +152,16 @@ impl Desk {
         within(&*self.clock, self.call, call).await
     }
 
+    /// Waits until the store has every row that was written so far: what is answered then can be told to others, whatever
+    /// happens to this process.
+    pub(crate) async fn recorded(&self) -> Result<(), StoreError> {
+        let taken = async {
+            self.rows.taken().await;
+            Ok(())
+        };
+        self.call(taken).await
+    }
+
     pub(super) fn memory(&self) -> MutexGuard<'_, Memory> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
