@@ -5,6 +5,10 @@
 mod broker;
 #[path = "cameras/fleet.rs"]
 mod fleet;
+#[path = "cameras/outage.rs"]
+mod outage;
+#[path = "cameras/secrets.rs"]
+mod secrets;
 #[path = "support/server.rs"]
 mod server;
 mod support;

@@ -84,8 +84,7 @@ impl Plane {
             self.expect(201, "POST", &format!("{SITE}/cameras/"), &body);
         }
         for runner in runners {
-            let body =
-                json!({"runner_id": runner, "tenant_id": "tenant-1", "site_id": "site-1", "capacity": 1000});
+            let body = json!({"runner_id": runner, "tenant_id": "tenant-1", "site_id": "site-1", "capacity": 1000, "ttl_seconds": 3600});
             self.expect(201, "POST", "/api/v1/runners/register/", &body);
         }
     }

@@ -19,7 +19,7 @@ use crate::holders::{Holder, Known, RESOURCE, Standing, wall_time};
 /// Among what else is known of a lease.
 const TENANT: &str = "tenant";
 const SITE: &str = "site";
-const SHARD: &str = "shard";
+pub(super) const SHARD: &str = "shard";
 const CONFIG: &str = "config_version";
 const ZONES: &str = "zone_version";
 const ACQUIRED: &str = "acquired";
