@@ -33,6 +33,7 @@ mod zone;
 pub(crate) mod zones;
 
 pub(crate) use self::camera::{is_camera, masked};
+pub(crate) use self::credentials::hide;
 pub use self::seen::RunnerSeen;
 pub(crate) use self::seen::{pools_of, runners_seen};
 pub(crate) use self::tenant::{CAMERAS, is_of_cameras};

@@ -11,7 +11,7 @@ use crate::support::{Place, wait_for};
 /// For how long runners may go on by themselves.
 const GRACE: Duration = Duration::from_secs(30);
 /// Longer than a restart, and than the patience with a lease of two seconds.
-const AWAY: Duration = Duration::from_secs(7);
+const AWAY: Duration = Duration::from_secs(12);
 const TTL: u64 = 2;
 
 // proves C45

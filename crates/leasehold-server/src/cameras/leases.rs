@@ -23,7 +23,7 @@ use crate::access::Identity;
 use crate::app::App;
 use crate::deploy::Duty;
 use crate::holders::{Caller, Claim, Desk, Lost, Renewal, Standing};
-use crate::problem::{Answer, CameraProblem, Problem};
+use crate::problem::{Answer, CameraProblem, CameraRefusals, Problem};
 use crate::request::{Json, Path};
 use crate::rest::leases::measured;
 
@@ -162,8 +162,7 @@ fn foreign() -> Problem {
 #[utoipa::path(get, path = "/api/v1/leases/{lease_id}", operation_id = "get_camera_lease", tag = "cameras", params(LeasePath), responses(
     (status = 200, description = "the lease, also one that is over", body = CameraLease),
     (status = 404, description = "there is none, or it was over long ago", body = CameraProblem),
-    (status = "4XX", description = "the request cannot be used", body = CameraProblem),
-    (status = 503, description = "the store does not answer", body = CameraProblem),
+    CameraRefusals,
 ))]
 pub(crate) async fn get(
     State(app): State<App>,
@@ -180,8 +179,7 @@ pub(crate) async fn get(
 #[utoipa::path(get, path = "/api/v1/leases/{lease_id}/validate", operation_id = "validate_camera_lease", tag = "cameras", params(LeasePath), responses(
     (status = 200, description = "whether it does", body = Validity),
     (status = 404, description = "there is none, or it was over long ago", body = CameraProblem),
-    (status = "4XX", description = "the request cannot be used", body = CameraProblem),
-    (status = 503, description = "the store does not answer", body = CameraProblem),
+    CameraRefusals,
 ))]
 pub(crate) async fn validate(
     State(app): State<App>,

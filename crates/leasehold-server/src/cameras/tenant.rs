@@ -82,6 +82,15 @@ impl Tenant {
     }
 }
 
+/// What was found among the caller's tenants, if only one of them has such a thing.
+pub(super) fn the_one<T>(mut found: Vec<T>, what: std::fmt::Arguments<'_>) -> Answer<Option<T>> {
+    if found.len() > 1 {
+        let said = format!("several tenants have {what}; say which in tenant_id");
+        return Err(Problem::new(StatusCode::CONFLICT, "ambiguous", said));
+    }
+    Ok(found.pop())
+}
+
 /// The id of the tenant whose cameras or runners a pool has.
 pub(super) fn id_of(pool: &Pool) -> Option<&str> {
     let cameras = pool.as_str().strip_suffix(CAMERAS).and_then(|id| id.strip_suffix('.'));

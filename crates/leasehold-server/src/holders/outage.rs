@@ -26,7 +26,7 @@ use crate::own::server_pool;
 /// How often a sign of life is given.
 pub(super) const EVERY: Duration = Duration::from_secs(1);
 /// What is no more than a restart.
-const BRIEF: Duration = Duration::from_secs(5);
+const BRIEF: Duration = Duration::from_secs(10);
 
 /// A sign of life as the store has it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
