@@ -81,10 +81,10 @@ fn main() {
     let fence = Process::start(&mut command, &dir.join("fence.log"));
     wait_for("the fence is ready", || ask(health, "GET", "/readyz", "") == Some(200));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    runtime.block_on(measure(broker.port(), fence.id()));
+    runtime.block_on(measure(broker.port(), &fence));
 }
 
-async fn measure(port: u16, fence: u32) {
+async fn measure(port: u16, fence: &Process) {
     let (tell, mut raw) = mpsc::unbounded_channel();
     let before = client(port, "before", Some(tell));
     before.subscribe("scenescape/data/scene/+/+", QoS::AtLeastOnce).await.expect("a broker");
@@ -95,7 +95,7 @@ async fn measure(port: u16, fence: u32) {
     tokio::time::sleep(Duration::from_secs(1)).await;
 
     let objects = [r#"{"id": "a1b2-7", "type": "person", "translation": [1.5, 2.25, 0.0]}"#; 10].join(",");
-    let (cpu, began) = (cpu(fence), clock::now());
+    let (cpu, began) = (fence.cpu(), clock::now());
     let total = SCENES * RATE * SECONDS;
     for number in 0..total {
         // The moment at which it is due.
@@ -109,7 +109,7 @@ async fn measure(port: u16, fence: u32) {
         publisher.publish(topic, text, PublishOptions::new(QoS::AtLeastOnce)).await.expect("a broker");
     }
     let took = clock::now().since(began);
-    let used = self::cpu(fence).saturating_sub(cpu);
+    let used = fence.cpu().saturating_sub(cpu);
     let mut heard = HashMap::new();
     while heard.len() < total {
         let (number, at) = raw.recv().await.expect("a message");
@@ -140,12 +140,4 @@ async fn measure(port: u16, fence: u32) {
         at(1.0)
     );
     assert!(at(0.5) < ADDED_MAX, "the fence adds too much");
-}
-
-/// How much processor time a process has used.
-fn cpu(id: u32) -> Duration {
-    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).expect("a process");
-    let fields: Vec<&str> = stat.rsplit_once(')').expect("a name").1.split_whitespace().collect();
-    let ticks: u64 = fields[11..13].iter().filter_map(|field| field.parse::<u64>().ok()).sum();
-    Duration::from_millis(ticks * 10)
 }

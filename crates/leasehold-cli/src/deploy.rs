@@ -10,8 +10,7 @@ use crate::failure::{Failure, code};
 use crate::{print, serve};
 
 pub(crate) async fn deploy(args: DeployArgs) -> Result<ExitCode, Failure> {
-    let database = serve::database(args.database)?;
-    let store = serve::opened(&database, Begin::Frozen).await?;
+    let store = serve::opened(&serve::database(args.plane.database)?, Begin::Frozen).await?;
     let group = Group::new(&*store, &args.tenant, &args.group)?;
     let status = match &args.command {
         DeployCommand::Start { version } => group.start(version).await?,
@@ -19,7 +18,7 @@ pub(crate) async fn deploy(args: DeployArgs) -> Result<ExitCode, Failure> {
         DeployCommand::Promote => group.promote().await?,
         DeployCommand::Abort => group.abort().await?,
     };
-    if args.json {
+    if args.plane.json {
         print::json(&status)?;
     } else {
         print::text(&said(&status))?;

@@ -21,20 +21,19 @@ struct Made<'a> {
 }
 
 pub(crate) async fn keys(args: KeysArgs) -> Result<ExitCode, Failure> {
-    let database = serve::database(args.database)?;
-    let store = serve::opened(&database, Begin::Frozen).await?;
+    let store = serve::opened(&serve::database(args.plane.database)?, Begin::Frozen).await?;
     match args.command {
         KeysCommand::Create { role, pools, tenant, expires, name } => {
             let pools = pools.iter().map(Pool::to_string).collect();
             let pools = Some(pools).filter(|pools: &std::collections::BTreeSet<String>| !pools.is_empty());
             let new = NewKey { name, role, pools, tenant, lasts: expires };
             let (info, secret) = keys::create(&*store, &new).await?;
-            shown(&info, &secret, args.json)?;
+            shown(&info, &secret, args.plane.json)?;
         }
-        KeysCommand::List => listed(&keys::list(&*store).await?, args.json)?,
+        KeysCommand::List => listed(&keys::list(&*store).await?, args.plane.json)?,
         KeysCommand::Revoke { id } => {
             keys::revoke(&*store, &id).await?;
-            if args.json {
+            if args.plane.json {
                 print::json(&serde_json::json!({ "id": id, "revoked": true }))?;
             } else {
                 print::text(&format!("the key {id} is revoked: within a second it is good for nothing\n"))?;
@@ -42,7 +41,7 @@ pub(crate) async fn keys(args: KeysArgs) -> Result<ExitCode, Failure> {
         }
         KeysCommand::Rotate { id, grace } => {
             let (info, secret) = keys::rotate(&*store, &id, grace).await?;
-            shown(&info, &secret, args.json)?;
+            shown(&info, &secret, args.plane.json)?;
         }
     }
     Ok(ExitCode::SUCCESS)

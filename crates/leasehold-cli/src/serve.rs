@@ -32,12 +32,14 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
     if let Some(leases) = &args.store {
         store = Arc::new(Split::new(opened(leases, begin).await?, store));
     }
+    store.keep_rows(args.keep_events);
     let mut settings = Settings::at(args.listen);
     if let Some(name) = &args.name {
         settings.name = name.clone();
     }
     settings.events = events(&args)?;
     settings.limits = limits(&args);
+    settings.outage_grace = args.outage_grace;
     #[cfg(unix)]
     allow_connections(settings.limits.connections);
     settings.tls = tls(&args);

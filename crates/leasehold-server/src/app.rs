@@ -1,6 +1,7 @@
 //! What all requests share.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use axum::http::StatusCode;
 use leasehold::Pool;
@@ -10,6 +11,7 @@ use tokio::sync::watch;
 use crate::access::{Access, Identity};
 use crate::board::Boards;
 use crate::cameras::acquire::Claims;
+use crate::cameras::offers::Offers;
 use crate::holders::{Desk, Holders};
 use crate::limits::{Rates, StreamPermit, Streams};
 use crate::metrics::Metrics;
@@ -33,6 +35,7 @@ struct Shared {
     sessions: Sessions,
     boards: Boards,
     claims: Claims,
+    offers: Mutex<HashMap<Pool, Offers>>,
     stopping: watch::Sender<bool>,
 }
 
@@ -55,6 +58,7 @@ impl App {
             sessions: Sessions::default(),
             boards: Boards::default(),
             claims: Claims::default(),
+            offers: Mutex::default(),
             stopping: watch::Sender::new(false),
         }))
     }
@@ -125,6 +129,12 @@ impl App {
     /// Acquisitions of cameras that are under way.
     pub(crate) fn claims(&self) -> &Claims {
         &self.0.claims
+    }
+
+    /// What runners are offered of the cameras in a pool.
+    pub(crate) fn offers<T>(&self, pool: &Pool, with: impl FnOnce(&mut Offers) -> T) -> T {
+        let mut offers = self.0.offers.lock().unwrap_or_else(PoisonError::into_inner);
+        with(offers.entry(pool.clone()).or_default())
     }
 
     /// Ends every stream.

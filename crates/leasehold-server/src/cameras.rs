@@ -15,10 +15,13 @@ mod camera;
 pub(crate) mod config;
 mod credentials;
 mod etag;
+mod figures;
 mod lease;
 pub(crate) mod leases;
 pub(crate) mod listed;
+pub(crate) mod offers;
 pub(crate) mod others;
+mod past;
 mod runner;
 pub(crate) mod runners;
 mod seen;
@@ -30,9 +33,10 @@ mod zone;
 pub(crate) mod zones;
 
 pub(crate) use self::camera::{is_camera, masked};
+pub(crate) use self::credentials::hide;
 pub use self::seen::RunnerSeen;
 pub(crate) use self::seen::{pools_of, runners_seen};
-pub(crate) use self::tenant::CAMERAS;
+pub(crate) use self::tenant::{CAMERAS, is_of_cameras};
 
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;

@@ -20,6 +20,7 @@ mod holder;
 mod kept;
 mod leases;
 mod listen;
+mod outage;
 mod proof;
 mod revoke;
 mod verdict;
@@ -37,6 +38,8 @@ use tokio::task::JoinHandle;
 pub(crate) use self::desk::{Desk, Known};
 pub(crate) use self::holder::{Holder, KEY, RESERVED, RESOURCE, label_of};
 pub(crate) use self::leases::{Caller, Claim, Lost, Renewal, Standing};
+use self::outage::Outage;
+use crate::cameras::is_of_cameras;
 use crate::ledger::Rows;
 use crate::settings::Limits;
 
@@ -56,6 +59,7 @@ pub(crate) fn wall_time(nanos: u64) -> String {
 pub(crate) struct Holders {
     shared: Arc<Shared>,
     finding: JoinHandle<()>,
+    attending: JoinHandle<()>,
 }
 
 /// What all desks share.
@@ -68,6 +72,7 @@ struct Shared {
     /// Who writes what this replica itself finds.
     me: MemberId,
     name: MemberName,
+    outage: Arc<Outage>,
     desks: RwLock<HashMap<Pool, Staffed>>,
     stop: watch::Sender<bool>,
 }
@@ -79,11 +84,12 @@ struct Staffed {
 }
 
 impl Holders {
-    /// Listens to every pool that the store knows.
+    /// Listens to every pool that the store knows. Leases of cameras are kept for `grace` from the beginning of an absence on.
     pub(crate) async fn start(
         store: Arc<dyn Store>,
         name: MemberName,
         limits: Limits,
+        grace: Duration,
     ) -> Result<Self, StoreError> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let shared = Arc::new(Shared {
@@ -93,12 +99,16 @@ impl Holders {
             limits,
             me: MemberId::generate_for(&name),
             name,
+            outage: Arc::new(Outage::new(grace)),
             desks: RwLock::default(),
             stop: watch::Sender::new(false),
         });
         shared.find().await?;
         let finding = tokio::spawn(find_always(Arc::clone(&shared)));
-        Ok(Self { shared, finding })
+        // Before anybody is answered, so that what is renewed from now on was renewed after the absence.
+        shared.attend().await;
+        let attending = tokio::spawn(attend_always(Arc::clone(&shared)));
+        Ok(Self { shared, finding, attending })
     }
 
     /// The desk of a pool that may be new.
@@ -135,6 +145,7 @@ impl Holders {
     /// Stops listening, leaves word of every silence, and writes the last rows of the ledger.
     pub(crate) async fn stop(&self) {
         self.finding.abort();
+        self.attending.abort();
         self.shared.stop.send_replace(true);
         let listening: Vec<JoinHandle<()>> = {
             let mut desks = self.shared.desks.write().unwrap_or_else(PoisonError::into_inner);
@@ -149,6 +160,7 @@ impl Holders {
     /// Stops listening at once.
     pub(crate) fn abandon(&self) {
         self.finding.abort();
+        self.attending.abort();
         self.shared.stop.send_replace(true);
     }
 }
@@ -162,6 +174,27 @@ impl Shared {
             }
         }
         Ok(())
+    }
+
+    /// Gives a sign of life, where there are cameras whose leases depend on it.
+    async fn attend(&self) {
+        let any = || self.desks.read().unwrap_or_else(PoisonError::into_inner).keys().any(is_of_cameras);
+        if !any() {
+            return self.outage.rest(self.clock.now());
+        }
+        let attending = self.outage.attend(&*self.store, &*self.clock, &self.me);
+        match tokio::time::timeout(self.limits.call, attending).await {
+            Ok(Ok(None)) => {}
+            Ok(Ok(Some(absent))) => tracing::warn!(
+                absent_seconds = absent.as_secs(),
+                "the control plane was away, or its store was: leases of cameras that stood are kept for a while, though \
+                 nothing is heard of their holders"
+            ),
+            Ok(Err(error)) => tracing::debug!(%error, "no sign of life can be given at the moment"),
+            Err(_) => {
+                tracing::debug!("no sign of life can be given at the moment: the store does not answer")
+            }
+        }
     }
 
     /// Gives a pool a desk, unless there are too many.
@@ -178,6 +211,14 @@ impl Shared {
         let listening = Some(tokio::spawn(listen::listen(Arc::clone(&desk), self.stop.subscribe())));
         desks.insert(pool.clone(), Staffed { desk: Arc::clone(&desk), listening });
         Some(desk)
+    }
+}
+
+/// Gives signs of life.
+async fn attend_always(shared: Arc<Shared>) {
+    loop {
+        shared.clock.sleep(outage::EVERY).await;
+        shared.attend().await;
     }
 }
 

@@ -32,6 +32,7 @@ pub(crate) struct Rows {
 #[derive(Debug)]
 enum Message {
     Row(Pool, Box<Entry>),
+    /// Says so when everything before it is in the store.
     Flush(oneshot::Sender<()>),
 }
 
@@ -75,9 +76,14 @@ impl Rows {
 
     /// Waits until everything written so far is in the store, for a while.
     pub(crate) async fn flush(&self) {
+        let _ = tokio::time::timeout(FLUSH_MAX, self.taken()).await;
+    }
+
+    /// Waits until everything written so far is in the store. Those who wait at the same time share a call.
+    pub(crate) async fn taken(&self) {
         let (done, flushed) = oneshot::channel();
         if self.waiting.send(Message::Flush(done)).await.is_ok() {
-            let _ = tokio::time::timeout(FLUSH_MAX, flushed).await;
+            let _ = flushed.await;
         }
     }
 }
@@ -86,7 +92,7 @@ async fn keep(store: Arc<dyn Store>, clock: Arc<dyn Clock>, mut waiting: mpsc::R
     let mut messages = Vec::with_capacity(BATCH_MAX);
     while waiting.recv_many(&mut messages, BATCH_MAX).await > 0 {
         let mut of: Option<Pool> = None;
-        let mut rows: Vec<Entry> = Vec::new();
+        let (mut rows, mut waiting_for): (Vec<Entry>, Vec<oneshot::Sender<()>>) = Default::default();
         for message in messages.drain(..) {
             match message {
                 Message::Row(pool, row) => {
@@ -96,13 +102,13 @@ async fn keep(store: Arc<dyn Store>, clock: Arc<dyn Clock>, mut waiting: mpsc::R
                     }
                     rows.push(*row);
                 }
-                Message::Flush(done) => {
-                    append(&*store, &*clock, of.as_ref(), &mut rows).await;
-                    let _ = done.send(());
-                }
+                Message::Flush(done) => waiting_for.push(done),
             }
         }
         append(&*store, &*clock, of.as_ref(), &mut rows).await;
+        for done in waiting_for {
+            let _ = done.send(());
+        }
     }
 }
 

@@ -27,7 +27,9 @@ impl Metrics {
         static HANDLE: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
         let begin = || {
             let mut builder = PrometheusBuilder::new().set_buckets(&SECONDS).ok()?;
-            for moves in ["leasehold_handoff_seconds", "leasehold_failover_seconds"] {
+            for moves in
+                ["leasehold_handoff_seconds", "leasehold_failover_seconds", "failover_duration_seconds"]
+            {
                 builder = builder.set_buckets_for_metric(Matcher::Full(moves.to_owned()), &MOVES).ok()?;
             }
             builder.install_recorder().ok()

@@ -16,6 +16,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
+use crate::cameras::hide;
 use crate::holders::wall_time;
 
 /// Something is wrong with a request, or with what it needs.
@@ -62,6 +63,18 @@ pub(crate) struct CameraProblem {
     request_id: String,
 }
 
+/// What may be answered to any request of document 004.
+#[derive(utoipa::IntoResponses)]
+#[expect(dead_code, reason = "describes what is answered")]
+pub(crate) enum CameraRefusals {
+    /// the request cannot be used
+    #[response(status = "4XX")]
+    Refused(CameraProblem),
+    /// the store does not answer
+    #[response(status = 503)]
+    Away(CameraProblem),
+}
+
 /// In whose words a problem is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Words {
@@ -79,7 +92,7 @@ impl Problem {
         error: &'static str,
         message: impl Into<Cow<'static, str>>,
     ) -> Self {
-        Self { status, error, message: message.into(), current: None, retry_after: None }
+        Self { status, error, message: hide(message.into()), current: None, retry_after: None }
     }
 
     /// What was sent cannot be used.

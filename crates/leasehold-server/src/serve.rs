@@ -101,7 +101,7 @@ pub async fn start(settings: Settings, store: Arc<dyn Store>) -> Result<Running,
     listener.set_nonblocking(true).map_err(unusable)?;
     let address = listener.local_addr().map_err(unusable)?;
     let metrics = Metrics::start();
-    let holders = Holders::start(Arc::clone(&store), settings.name, limits).await?;
+    let holders = Holders::start(Arc::clone(&store), settings.name, limits, settings.outage_grace).await?;
     let relays = Some(Relays::start(Arc::clone(&store), &settings.events).await?);
     let app = App::new(limits, store, holders, metrics, access);
     if app.access().is_open() {

@@ -19,7 +19,13 @@ pub struct Settings {
     pub tls: Option<TlsSettings>,
     /// Where events go.
     pub events: EventsSettings,
+    /// For how long from the beginning of an absence of the control plane on leases of cameras are kept whose holders are not
+    /// heard; zero if runners stop when what they were granted has run out.
+    pub outage_grace: Duration,
 }
+
+/// The grace of document 004.
+const OUTAGE_GRACE: Duration = Duration::from_secs(300);
 
 impl Settings {
     /// The defaults, listening at that address.
@@ -31,6 +37,7 @@ impl Settings {
             limits: Limits::default(),
             tls: None,
             events: EventsSettings::default(),
+            outage_grace: OUTAGE_GRACE,
         }
     }
 }

@@ -44,3 +44,46 @@ async fn what_is_owned_unowned_and_moved_is_measured() {
     assert_eq!(plane.acquire("scene-0", &json!({"holder_id": "b"})).await.status, 201);
     until(&plane, "leasehold_handoff_seconds_count{pool=\"scenes\"}", |count| count == 1.0).await;
 }
+
+// proves R229, U21
+#[tokio::test(flavor = "multi_thread")]
+async fn cameras_and_runners_are_measured_under_the_names_of_document_004() {
+    let plane = Plane::serving(std::sync::Arc::new(MemoryStore::new())).await;
+    let post = async |path: &str, body: serde_json::Value| {
+        let said = plane.send(reqwest::Method::POST, path, body.to_string()).await;
+        assert!(said.status < 300, "{path}: {said:?}");
+        said.body
+    };
+    for camera in ["cam-0", "cam-1"] {
+        let body = json!({"camera_uuid": camera, "rtsp_url": "rtsp://camera.local/stream"});
+        post("/api/v1/tenants/figures/sites/s/cameras/", body).await;
+    }
+    let register = async |runner: &str| {
+        let body = json!({"runner_id": runner, "tenant_id": "figures", "site_id": "s"});
+        post("/api/v1/runners/register/", body).await
+    };
+    let acquire = async |runner: &str| {
+        let body =
+            json!({"camera_uuid": "cam-0", "runner_id": runner, "shard_id": "a", "tenant_id": "figures"});
+        post("/api/v1/leases/acquire/", body).await
+    };
+    register("one").await;
+    let lease = acquire("one").await;
+    let tenant = |name: &str| format!("{name}{{tenant_id=\"figures\"}}");
+    let of_one = |name: &str| format!("{name}{{tenant_id=\"figures\",runner_id=\"one\"}}");
+    until(&plane, &tenant("streams_desired_total"), |count| count == 2.0).await;
+    until(&plane, &tenant("streams_pending_total"), |count| count == 1.0).await;
+    until(&plane, &tenant("lease_time_to_expiry_seconds"), |left| left > 1.0 && left <= 60.0).await;
+    until(&plane, &of_one("runner_streams_owned"), |count| count == 1.0).await;
+    until(&plane, &of_one("runner_shards"), |count| count == 1.0).await;
+    until(&plane, &of_one("drain_in_progress"), |count| count == 0.0).await;
+    let drained = plane.put("/api/v1/runners/one/heartbeat/", &json!({"status": "draining"})).await;
+    assert_eq!(drained.status, 200, "{drained:?}");
+    until(&plane, &of_one("drain_in_progress"), |count| count == 1.0).await;
+    let path = format!("/api/v1/leases/{}/release/", lease["lease_id"].as_str().unwrap());
+    assert_eq!(plane.send(reqwest::Method::DELETE, &path, "").await.status, 200);
+    register("two").await;
+    acquire("two").await;
+    until(&plane, &tenant("owner_changes_total"), |count| count == 1.0).await;
+    until(&plane, &of_one("runner_streams_owned"), |count| count == 0.0).await;
+}

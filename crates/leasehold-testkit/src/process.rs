@@ -41,6 +41,19 @@ impl Process {
         self.child.id()
     }
 
+    /// How much processor time it has used, without its children.
+    ///
+    /// # Panics
+    /// It has ended.
+    #[must_use]
+    pub fn cpu(&self) -> Duration {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.id())).expect("a process");
+        let fields: Vec<&str> = stat.rsplit_once(')').expect("a name").1.split_whitespace().collect();
+        // In user and in kernel mode, in hundredths of a second.
+        let ticks: u64 = fields[11..13].iter().filter_map(|field| field.parse::<u64>().ok()).sum();
+        Duration::from_millis(ticks * 10)
+    }
+
     /// Sends it a signal. Who is told to stop stands still when this returns.
     pub fn signal(&self, signal: Signal) {
         // One that has ended has nothing to hear.

@@ -278,6 +278,12 @@ pub trait Registry: fmt::Debug + Send + Sync + 'static {
     /// fill the ledger nor push anything out of it.
     async fn append(&self, pool: &Pool, entries: &[Entry]) -> Result<(), StoreError>;
 
+    /// How many rows the ledger is to keep from now on, as far as this handle appends to it. Stores that are no database keep
+    /// as many as they do.
+    fn keep_rows(&self, most: u64) {
+        let _ = most;
+    }
+
     /// Up to `limit` rows after row number `after` in the order they were appended, oldest first; with a
     /// resource, only its rows.
     async fn ledger(

@@ -1,9 +1,8 @@
 //! The options of `deploy`.
 
-use std::path::PathBuf;
-
 use clap::{Args, Subcommand};
-use leasehold::store::StoreUrl;
+
+use super::keys::PlaneArgs;
 
 #[derive(Debug, Args)]
 pub(crate) struct DeployArgs {
@@ -15,16 +14,8 @@ pub(crate) struct DeployArgs {
     /// The deployment group of the runners
     #[arg(long, global = true, default_value = "default")]
     pub(crate) group: String,
-    /// The database of the control plane: sqlite:PATH or postgres://USER@HOST/DB
-    /// [default: a file in your data directory]
-    #[arg(long, global = true, env = "LEASEHOLD_DATABASE", hide_env_values = true, value_name = "URL")]
-    pub(crate) database: Option<StoreUrl>,
-    /// A TOML file with options
-    #[arg(long, global = true, env = "LEASEHOLD_CONFIG", value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
-    /// Print JSON
-    #[arg(long, global = true)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) plane: PlaneArgs,
 }
 
 #[derive(Debug, Subcommand)]

@@ -10,10 +10,9 @@ use leasehold_server::keys::Role;
 
 use super::value::span;
 
+/// What commands on a control plane's own database share.
 #[derive(Debug, Args)]
-pub(crate) struct KeysArgs {
-    #[command(subcommand)]
-    pub(crate) command: KeysCommand,
+pub(crate) struct PlaneArgs {
     /// The database of the control plane: sqlite:PATH or postgres://USER@HOST/DB [default: a file in your data
     /// directory]
     #[arg(long, global = true, env = "LEASEHOLD_DATABASE", hide_env_values = true, value_name = "URL")]
@@ -24,6 +23,14 @@ pub(crate) struct KeysArgs {
     /// Print JSON
     #[arg(long, global = true)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct KeysArgs {
+    #[command(subcommand)]
+    pub(crate) command: KeysCommand,
+    #[command(flatten)]
+    pub(crate) plane: PlaneArgs,
 }
 
 #[derive(Debug, Subcommand)]

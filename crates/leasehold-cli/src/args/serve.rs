@@ -36,6 +36,13 @@ pub(crate) struct ServeArgs {
     /// Events may be posted to this host even if its address is a private one
     #[arg(long, env = "LEASEHOLD_WEBHOOK_PRIVATE_HOST", value_delimiter = ' ', value_name = "HOST")]
     pub(crate) webhook_private_host: Vec<String>,
+    /// For how long runners may go on while the control plane is away: leases of cameras are kept for as long from
+    /// then on, though nobody renews them. 0s if runners stop in time by themselves
+    #[arg(long, env = "LEASEHOLD_OUTAGE_GRACE", default_value = "5m", value_parser = super::duration, value_name = "TIME")]
+    pub(crate) outage_grace: std::time::Duration,
+    /// How many rows the ledger keeps, and with it the events of leases: the oldest go first
+    #[arg(long, env = "LEASEHOLD_KEEP_EVENTS", default_value = "200000", value_name = "N", value_parser = clap::value_parser!(u64).range(100..=100_000_000))]
+    pub(crate) keep_events: u64,
     /// Send spans of requests to the OpenTelemetry collector at this address, over HTTP
     #[cfg(feature = "otlp")]
     #[arg(long, env = "OTEL_EXPORTER_OTLP_ENDPOINT", hide_env_values = true, value_name = "URL")]

@@ -1,6 +1,7 @@
 //! A line of the log as JSON, with the names that requirement U07 gives: `timestamp`, `level`, `msg`, `service`, `component`,
 //! `operation`, `scene_id` and `error` with `type` and `message`; then everything else that the event says, under its own
-//! names. `leasehold verify` reads lines of the ledger back from this.
+//! names. What is said of a camera's lease has those of requirement U22 as well: `ts`, `tenant_id`, `site_id`, `camera_uuid`, `runner_id`,
+//! `shard_id`; what was answered `error_code` and `duration_ms`. `leasehold verify` reads lines of the ledger back from this.
 
 use std::fmt;
 
@@ -57,7 +58,8 @@ impl Serialize for Line {
 /// The line of one event.
 fn line(timestamp: String, level: &str, target: &str, mut fields: Map<String, Value>) -> Line {
     let mut line = vec![
-        ("timestamp", timestamp.into()),
+        ("timestamp", timestamp.clone().into()),
+        ("ts", timestamp.into()),
         ("level", level.to_ascii_lowercase().into()),
         ("msg", fields.remove("message").unwrap_or_default()),
         ("service", SERVICE.into()),
@@ -69,11 +71,33 @@ fn line(timestamp: String, level: &str, target: &str, mut fields: Map<String, Va
     if fields.get("pool").and_then(Value::as_str).is_some_and(is_scenes) {
         line.extend(fields.get("resource").map(|scene| ("scene_id", scene.clone())));
     }
+    line.extend(of_camera(&fields));
+    line.extend(fields.get("error_type").map(|code| ("error_code", code.clone())));
+    let micros = fields.get("micros").and_then(Value::as_u64);
+    line.extend(micros.map(|micros| ("duration_ms", json!(micros as f64 / 1000.0))));
     let kind = fields.remove("error_type").unwrap_or_else(|| ERROR.into());
     let error = fields.remove("error").map(|message| json!({"type": kind, "message": message}));
     line.extend(error.map(|error| ("error", error)));
     line.push(("target", target.into()));
     Line(line, fields)
+}
+
+/// What a line of the ledger says of a camera's lease, under the names of document 004.
+fn of_camera(fields: &Map<String, Value>) -> Vec<(&'static str, Value)> {
+    let detail = fields.get("detail").and_then(Value::as_str);
+    let said: Map<String, Value> =
+        detail.and_then(|detail| serde_json::from_str(detail).ok()).unwrap_or_default();
+    if !said.contains_key("shard") {
+        return Vec::new();
+    }
+    let names = [
+        ("tenant_id", "tenant"),
+        ("site_id", "site"),
+        ("camera_uuid", "resource"),
+        ("runner_id", "holder"),
+        ("shard_id", "shard"),
+    ];
+    names.iter().filter_map(|(name, known)| Some((*name, said.get(*known)?.clone()))).collect()
 }
 
 fn is_scenes(pool: &str) -> bool {
@@ -144,18 +168,43 @@ mod tests {
         let line = line("2026-01-22T10:15:30Z".to_owned(), "WARN", "leasehold::ledger", said);
         let text = serde_json::to_string(&line).unwrap();
         assert!(
-            text.starts_with("{\"timestamp\":\"2026-01-22T10:15:30Z\",\"level\":\"warn\",\"msg\":"),
+            text.starts_with("{\"timestamp\":\"2026-01-22T10:15:30Z\",\"ts\":\"2026-01-22T10:15:30Z\",\"level\":\"warn\",\"msg\":"),
             "{text}"
         );
         assert_eq!(
             serde_json::from_str::<Value>(&text).unwrap(),
             json!({
-                "timestamp": "2026-01-22T10:15:30Z", "level": "warn", "msg": "resource acquired",
+                "timestamp": "2026-01-22T10:15:30Z", "ts": "2026-01-22T10:15:30Z", "level": "warn", "msg": "resource acquired",
                 "service": "leasehold", "component": "ledger", "operation": "acquired", "scene_id": "s-1",
                 "error": {"type": "error", "message": "no answer"}, "target": "leasehold::ledger",
                 "event": "acquired", "pool": "acme.scenes", "resource": "s-1", "token": 7,
             })
         );
+    }
+
+    // proves U22
+    #[test]
+    fn a_line_about_a_camera_has_the_names_of_document_004() {
+        let detail = r#"{"holder":"r1","resource":"cam-1","shard":"s","site":"hall","tenant":"acme"}"#;
+        let said = fields(json!({"message": "acquired", "event": "acquired", "detail": detail}));
+        let line_of =
+            |said| serde_json::to_value(line("now".to_owned(), "INFO", "leasehold::ledger", said)).unwrap();
+        let line = line_of(said);
+        for (name, value) in [
+            ("ts", "now"),
+            ("level", "info"),
+            ("runner_id", "r1"),
+            ("shard_id", "s"),
+            ("site_id", "hall"),
+            ("tenant_id", "acme"),
+            ("camera_uuid", "cam-1"),
+            ("event", "acquired"),
+            ("msg", "acquired"),
+        ] {
+            assert_eq!(line[name], value, "{name}");
+        }
+        let answered = line_of(fields(json!({"message": "answered", "error_type": "gone", "micros": 1500})));
+        assert_eq!((&answered["error_code"], &answered["duration_ms"]), (&json!("gone"), &json!(1.5)));
     }
 
     #[test]

@@ -177,6 +177,8 @@ pub(crate) async fn acquire(
     match desk.claim(&camera, holder.clone(), 1, id.clone()).await? {
         Claim::Granted(standing) => {
             asking.unreserve(&camera).await?;
+            // Whoever is answered can rely on others being told.
+            desk.recorded().await?;
             let status = if standing.session == id { StatusCode::CREATED } else { StatusCode::OK };
             let form = CameraLease::of(&camera, &standing, LeaseStatus::Active, None, None);
             Ok(measured("acquire", began, "granted", (status, axum::Json(form)).into_response()))
@@ -361,8 +363,15 @@ pub(super) async fn assignment(app: &App, tenant: &Tenant) -> Answer<(Assignment
     let assignment = {
         let pending = waiting.fresh().await?;
         let cameras = desk.fresh().await?;
-        let (items, in_flight) = items(&cameras, &pending, &runners);
-        Assignment::of(&living, items, in_flight, |runner| duty(&cameras, runner))
+        app.offers(&tenant.cameras, |offers| {
+            let now = clock::now();
+            offers.lapse(now, |camera| cameras.view.holder(camera).is_none());
+            let (items, in_flight) = items(&cameras, &pending, &runners, offers);
+            let assignment = Assignment::of(&living, items, in_flight, |runner| duty(&cameras, runner));
+            let placements = assignment.plan.placements().iter();
+            offers.note(now, placements.map(|placement| (&placement.resource, &placement.to)));
+            assignment
+        })
     };
     Ok((assignment, desk))
 }

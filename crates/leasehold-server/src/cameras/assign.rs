@@ -3,7 +3,7 @@
 //! Pure: what was read of cameras, runners and reservations goes in, what should move comes out. Nothing is decided by it.
 //! Whoever asks for a free camera that it may have gets it; the plan says what to ask for, and what should change hands.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use leasehold::plan::{Facts, Member, Plan, Resource};
@@ -11,6 +11,7 @@ use leasehold::store::MarkKind;
 use leasehold::{MemberId, MemberName, ResourceId};
 
 use super::camera::Kept;
+use super::offers::Offers;
 use super::runner::{Runner, RunnerStatus};
 use crate::deploy::{Deployment, Duty};
 use crate::holders::{Known, label_of};
@@ -52,6 +53,8 @@ pub(super) struct Item {
     pub(super) id: ResourceId,
     pub(super) demand: Demand,
     pub(super) paused: bool,
+    /// Runners that were offered it and did not take it.
+    pub(super) passed_over: BTreeSet<MemberId>,
     /// The session of the runner that has it, or that it is reserved for; the lease's own, if no living runner has it.
     pub(super) holder: Option<MemberId>,
 }
@@ -72,15 +75,19 @@ impl Assignment {
     ) -> Self {
         let members =
             runners.iter().enumerate().map(|(place, runner)| member(runner, place, duty(runner))).collect();
-        let mut classes: HashMap<Demand, Arc<[usize]>> = HashMap::new();
+        let mut classes: HashMap<(Demand, BTreeSet<MemberId>), Arc<[usize]>> = HashMap::new();
         let nothing: Arc<BTreeMap<String, String>> = Arc::default();
         let resources = items.into_iter().map(|item| {
             let able = || {
                 let fitting =
-                    runners.iter().enumerate().filter(|(_, runner)| item.demand.fits(runner).is_ok());
-                fitting.map(|(place, _)| place).collect::<Vec<_>>().into()
+                    || runners.iter().enumerate().filter(|(_, runner)| item.demand.fits(runner).is_ok());
+                let wanting = fitting().filter(|(_, runner)| !item.passed_over.contains(&runner.session));
+                let wanting: Vec<usize> = wanting.map(|(place, _)| place).collect();
+                // Where nobody took it, all are asked again.
+                if wanting.is_empty() { fitting().map(|(place, _)| place).collect() } else { wanting }.into()
             };
-            let listed_by = Arc::clone(classes.entry(item.demand.clone()).or_insert_with(able));
+            let class = (item.demand.clone(), item.passed_over.clone());
+            let listed_by = Arc::clone(classes.entry(class).or_insert_with(able));
             Resource {
                 id: item.id,
                 weight: 1,
@@ -140,6 +147,7 @@ pub(super) fn items(
     cameras: &Known,
     pending: &Known,
     runners: &BTreeMap<MemberName, Runner>,
+    offers: &Offers,
 ) -> (Vec<Item>, usize) {
     let living: HashMap<&str, &MemberId> = runners
         .values()
@@ -162,6 +170,7 @@ pub(super) fn items(
             id: kept.id().clone(),
             demand: Demand::of(kept),
             paused: kept.is_deleting() || cameras.is_paused(kept.id()),
+            passed_over: offers.passed_over(kept.id()),
             holder: reserved.or(held),
         }
     });
@@ -185,6 +194,7 @@ mod tests {
             id: ResourceId::new(format!("cam-{id:04}")).unwrap(),
             demand: Demand { site: site.to_owned(), capabilities: Vec::new(), group: None },
             paused: false,
+            passed_over: BTreeSet::new(),
             holder: holder.map(|runner| runner.session.clone()),
         }
     }
@@ -223,6 +233,19 @@ mod tests {
         let found = Assignment::of(&[&here, &there], items, 0, usual);
         assert_eq!(found.offers(&here.session).count(), 2, "no more than its capacity");
         assert_eq!(found.offers(&there.session).count(), 1);
+    }
+
+    #[test]
+    fn what_one_runner_did_not_take_is_offered_to_another_and_to_all_again_if_nobody_did() {
+        let (one, two) = (runner("one", "*", 9), runner("two", "*", 9));
+        let offered = |passed_over: &[&Runner]| {
+            let passed_over = passed_over.iter().map(|runner| runner.session.clone()).collect();
+            let item = Item { passed_over, ..item(1, "s", None) };
+            let found = Assignment::of(&[&one, &two], vec![item], 0, usual);
+            [&one, &two].map(|runner| found.offers(&runner.session).count())
+        };
+        assert_eq!((offered(&[&one]), offered(&[&two])), ([0, 1], [1, 0]));
+        assert_eq!(offered(&[&one, &two]).iter().sum::<usize>(), 1);
     }
 
     // proves U24

@@ -11,7 +11,7 @@ use super::runners::{find, no_runner, runner_name};
 use super::tenant::{Tenant, site};
 use crate::access::Identity;
 use crate::app::App;
-use crate::problem::{Answer, CameraProblem, Problem};
+use crate::problem::{Answer, CameraProblem, CameraRefusals, Problem};
 use crate::rest::Query;
 
 /// Which cameras, and for whom.
@@ -43,8 +43,7 @@ pub(crate) struct Wanted {
 #[utoipa::path(get, path = "/api/v1/cameras/available", operation_id = "list_available_cameras", tag = "cameras", params(Wanted), responses(
     (status = 200, description = "the cameras", body = Vec<CameraForm>),
     (status = 404, description = "there is no such runner", body = CameraProblem),
-    (status = "4XX", description = "the request cannot be used", body = CameraProblem),
-    (status = 503, description = "the store does not answer", body = CameraProblem),
+    CameraRefusals,
 ))]
 pub(crate) async fn list(
     State(app): State<App>,

@@ -12,13 +12,13 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::camera::{CameraBody, CameraForm, Kept};
-use super::tenant::{CAMERAS, Tenant, site};
+use super::tenant::{CAMERAS, Tenant, site, the_one};
 use super::{etag, version, zones};
 use crate::access::Identity;
 use crate::app::App;
 use crate::holders::{Desk, Known};
 use crate::keys::Role;
-use crate::problem::{Answer, CameraProblem, Problem};
+use crate::problem::{Answer, CameraProblem, CameraRefusals, Problem};
 use crate::request::{Json, Path};
 use crate::rest::forms::ResourceForm;
 use crate::rest::{Query, resources};
@@ -150,8 +150,7 @@ fn sees_credentials(identity: &Identity) -> bool {
 /// An array, in the order of ids. Credentials in addresses are masked.
 #[utoipa::path(get, path = "/api/v1/tenants/{tenant_id}/sites/{site_id}/cameras", operation_id = "list_cameras", tag = "cameras", params(SitePath, Page), responses(
     (status = 200, description = "the cameras", body = Vec<CameraForm>, headers(("Link" = String, description = "where more are found"))),
-    (status = "4XX", description = "the request cannot be used", body = CameraProblem),
-    (status = 503, description = "the store does not answer", body = CameraProblem),
+    CameraRefusals,
 ))]
 pub(crate) async fn list(
     State(app): State<App>,
@@ -172,8 +171,7 @@ pub(crate) async fn list(
 #[utoipa::path(post, path = "/api/v1/tenants/{tenant_id}/sites/{site_id}/cameras", operation_id = "create_camera", tag = "cameras", request_body = CameraBody, params(SitePath), responses(
     (status = 201, description = "created", body = CameraForm, headers(("ETag" = String, description = "its config_version"))),
     (status = 409, description = "there is one of that id in this tenant", body = CameraProblem),
-    (status = "4XX", description = "the request cannot be used", body = CameraProblem),
-    (status = 503, description = "the store does not answer", body = CameraProblem),
+    CameraRefusals,
 ))]
 pub(crate) async fn create(
     State(app): State<App>,
@@ -193,8 +191,7 @@ pub(crate) async fn create(
     (status = 200, description = "the camera", body = CameraForm, headers(("ETag" = String, description = "its config_version"))),
     (status = 304, description = "it is the one that `If-None-Match` names"),
     (status = 404, description = "there is none", body = CameraProblem),
-    (status = "4XX", description = "the request cannot be used", body = CameraProblem),
-    (status = 503, description = "the store does not answer", body = CameraProblem),
+    CameraRefusals,
 ))]
 pub(crate) async fn get_of_site(
     State(app): State<App>,
@@ -238,8 +235,7 @@ pub(crate) enum CameraOrResource {
     (status = 304, description = "it is the one that `If-None-Match` names"),
     (status = 404, description = "there is none", body = CameraProblem),
     (status = 409, description = "several tenants of the key have one; say which in `tenant_id`", body = CameraProblem),
-    (status = "4XX", description = "the request cannot be used", body = CameraProblem),
-    (status = 503, description = "the store does not answer", body = CameraProblem),
+    CameraRefusals,
 ))]
 pub(crate) async fn get(
     State(app): State<App>,
@@ -278,11 +274,7 @@ pub(super) async fn find(
             found.push((tenant, desk));
         }
     }
-    if found.len() > 1 {
-        let said = format!("several tenants have a camera {camera}; say which in tenant_id");
-        return Err(Problem::new(StatusCode::CONFLICT, "ambiguous", said));
-    }
-    found.pop().ok_or_else(|| no_camera(camera))
+    the_one(found, format_args!("a camera {camera}"))?.ok_or_else(|| no_camera(camera))
 }
 
 /// Change a camera, or create it
@@ -297,8 +289,7 @@ pub(super) async fn find(
     (status = 201, description = "created", body = CameraForm),
     (status = 409, description = "it is leased and would move, or is being deleted", body = CameraProblem),
     (status = 412, description = "it has another version", body = CameraProblem),
-    (status = "4XX", description = "the request cannot be used", body = CameraProblem),
-    (status = 503, description = "the store does not answer", body = CameraProblem),
+    CameraRefusals,
 ))]
 pub(crate) async fn put(
     State(app): State<App>,
@@ -415,8 +406,7 @@ pub(crate) struct Deleting {
     (status = 204, description = "gone"),
     (status = 404, description = "there is none", body = CameraProblem),
     (status = 412, description = "it has another version", body = CameraProblem),
-    (status = "4XX", description = "the request cannot be used", body = CameraProblem),
-    (status = 503, description = "the store does not answer", body = CameraProblem),
+    CameraRefusals,
 ))]
 pub(crate) async fn remove(
     State(app): State<App>,
@@ -459,8 +449,7 @@ pub(crate) async fn remove(
 ), responses(
     (status = 200, description = "the version", body = SiteVersion, headers(("ETag" = String, description = "its config_version"))),
     (status = 304, description = "it is the one that `If-None-Match` names"),
-    (status = "4XX", description = "the request cannot be used", body = CameraProblem),
-    (status = 503, description = "the store does not answer", body = CameraProblem),
+    CameraRefusals,
 ))]
 pub(crate) async fn site_version(
     State(app): State<App>,

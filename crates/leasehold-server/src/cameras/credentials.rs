@@ -1,5 +1,7 @@
 //! User and password inside the address of a camera, and how they are kept from whoever need not know them.
 
+use std::borrow::Cow;
+
 use url::Url;
 
 /// What stands where credentials were.
@@ -18,6 +20,28 @@ pub(super) fn mask(address: &str) -> String {
     let _ = url.set_username(MASK);
     let _ = url.set_password(had_password.then_some(MASK));
     url.to_string()
+}
+
+/// A text in which no address has its credentials, whoever wrote it there: what cannot be used is told with its words.
+pub(crate) fn hide(text: Cow<'static, str>) -> Cow<'static, str> {
+    if !text.contains("://") {
+        return text;
+    }
+    let (mut hidden, mut rest) = (String::with_capacity(text.len()), &*text);
+    while let Some(begin) = rest.find("://").map(|place| place + 3) {
+        let (before, after) = rest.split_at(begin);
+        hidden.push_str(before);
+        let end = after.find(|c: char| "/?#".contains(c) || c.is_whitespace()).unwrap_or(after.len());
+        rest = match after[..end].rfind('@') {
+            Some(place) => {
+                hidden.push_str(MASK);
+                &after[place..]
+            }
+            None => after,
+        };
+    }
+    hidden.push_str(rest);
+    Cow::Owned(hidden)
 }
 
 /// The credentials of an address.
@@ -58,6 +82,19 @@ pub(super) fn check(address: &str) -> Result<(), &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // proves U22
+    #[test]
+    fn what_is_told_of_a_text_has_no_credentials() {
+        for (text, told) in [
+            ("no address", "no address"),
+            ("\"rtsp://u:p@cam/s\", expected f64", "\"rtsp://***@cam/s\", expected f64"),
+            ("rtsp://u:p@x@cam rtsp://cam/a@b ftp://token@", "rtsp://***@cam rtsp://cam/a@b ftp://***@"),
+            ("rtsp://u:p\\\"q@\", expected", "rtsp://***@\", expected"),
+        ] {
+            assert_eq!(hide(text.into()), told);
+        }
+    }
 
     // proves U22
     #[test]

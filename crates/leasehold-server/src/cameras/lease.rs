@@ -19,7 +19,7 @@ use crate::holders::{Holder, Known, RESOURCE, Standing, wall_time};
 /// Among what else is known of a lease.
 const TENANT: &str = "tenant";
 const SITE: &str = "site";
-const SHARD: &str = "shard";
+pub(super) const SHARD: &str = "shard";
 const CONFIG: &str = "config_version";
 const ZONES: &str = "zone_version";
 const ACQUIRED: &str = "acquired";
@@ -224,6 +224,19 @@ impl CameraLease {
             }
         }
         lease.map(|lease| Self { status, ..lease })
+    }
+
+    /// The row of its grant, if the ledger has no word of its end.
+    pub(super) fn open_end<'a>(id: &MemberId, rows: &'a [(u64, Entry)]) -> Option<&'a Entry> {
+        let is_grant =
+            |entry: &&Entry| entry.member == *id && matches!(entry.event, Event::Acquired | Event::TakenOver);
+        let is_end = |entry: &Entry| match entry.event {
+            Event::Released => entry.member == *id,
+            Event::Expired => entry.other.as_ref() == Some(id),
+            _ => false,
+        };
+        let entries = || rows.iter().map(|(_, entry)| entry);
+        entries().find(is_grant).filter(|_| !entries().any(is_end))
     }
 
     /// A lease as it was granted, from its row in the ledger.

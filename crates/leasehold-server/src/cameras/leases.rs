@@ -14,7 +14,8 @@ use utoipa::{IntoParams, ToSchema};
 use super::acquire::{TTL_MS, already_held, is_awaited};
 use super::assign::{INCARNATION, duty};
 use super::config::changed_meanwhile;
-use super::lease::{CameraLease, LeaseStatus, Said, may_be_of, pending};
+use super::lease::{CameraLease, LeaseStatus, Said, pending};
+use super::past::{past, told_late};
 use super::runner::{Runner, RunnerStatus};
 use super::runners::too_much;
 use super::tenant::Tenant;
@@ -22,13 +23,10 @@ use crate::access::Identity;
 use crate::app::App;
 use crate::deploy::Duty;
 use crate::holders::{Caller, Claim, Desk, Lost, Renewal, Standing};
-use crate::problem::{Answer, CameraProblem, Problem};
+use crate::problem::{Answer, CameraProblem, CameraRefusals, Problem};
 use crate::request::{Json, Path};
 use crate::rest::leases::measured;
 
-/// How many rows of a camera are read for a lease that is over.
-const ROWS: usize = 1000;
-const PAGES_MAX: usize = 20;
 /// How often a change is tried again that somebody else was faster with.
 const TRIES: usize = 4;
 
@@ -160,39 +158,11 @@ fn foreign() -> Problem {
     Problem::new(StatusCode::FORBIDDEN, "not_your_lease", said)
 }
 
-/// A lease that is over, as the ledger has it.
-async fn past(app: &App, identity: &Identity, id: &MemberId) -> Answer<Option<CameraLease>> {
-    for tenant in Tenant::heard(app, identity) {
-        let Some(desk) = app.holders().known(&tenant.cameras) else { continue };
-        let cameras: Vec<ResourceId> = {
-            let known = desk.lately().await?;
-            known.view.leases().keys().filter(|camera| may_be_of(id, camera)).cloned().collect()
-        };
-        for camera in cameras {
-            let (mut rows, mut after) = (Vec::new(), 0);
-            for _ in 0..PAGES_MAX {
-                let page = app.store().ledger(&tenant.cameras, Some(&camera), after, ROWS).await?;
-                after = page.last().map_or(after, |(row, _)| *row);
-                let more = page.len() == ROWS;
-                rows.extend(page);
-                if !more {
-                    break;
-                }
-            }
-            if let Some(lease) = CameraLease::past(id, &rows) {
-                return Ok(Some(lease));
-            }
-        }
-    }
-    Ok(None)
-}
-
 /// A lease
 #[utoipa::path(get, path = "/api/v1/leases/{lease_id}", operation_id = "get_camera_lease", tag = "cameras", params(LeasePath), responses(
     (status = 200, description = "the lease, also one that is over", body = CameraLease),
     (status = 404, description = "there is none, or it was over long ago", body = CameraProblem),
-    (status = "4XX", description = "the request cannot be used", body = CameraProblem),
-    (status = 503, description = "the store does not answer", body = CameraProblem),
+    CameraRefusals,
 ))]
 pub(crate) async fn get(
     State(app): State<App>,
@@ -209,8 +179,7 @@ pub(crate) async fn get(
 #[utoipa::path(get, path = "/api/v1/leases/{lease_id}/validate", operation_id = "validate_camera_lease", tag = "cameras", params(LeasePath), responses(
     (status = 200, description = "whether it does", body = Validity),
     (status = 404, description = "there is none, or it was over long ago", body = CameraProblem),
-    (status = "4XX", description = "the request cannot be used", body = CameraProblem),
-    (status = 503, description = "the store does not answer", body = CameraProblem),
+    CameraRefusals,
 ))]
 pub(crate) async fn validate(
     State(app): State<App>,
@@ -326,6 +295,7 @@ async fn activated(app: &App, identity: &Identity, id: &MemberId, reserved: &Fou
     holder.ttl = ttl.unwrap_or(holder.ttl);
     match desk.claim(&reserved.camera, holder, 1, id.clone()).await? {
         Claim::Granted(standing) => {
+            desk.recorded().await?;
             let _ = reserved.desk.release(&reserved.camera, &reserved.caller(identity)).await?;
             let (tenant, camera) = (reserved.tenant.clone(), reserved.camera.clone());
             Ok(Some(Found { tenant, desk, camera, standing, status: LeaseStatus::Active }))
@@ -352,7 +322,10 @@ pub(crate) async fn release(
     let (began, id) = (clock::now(), lease_id(&id)?);
     let found = match Found::of(&app, &identity, &id, false).await? {
         Ok(found) => found,
-        Err(lease) => return Ok(measured("release", began, "not_held", axum::Json(lease))),
+        Err(lease) => {
+            let lease = told_late(&app, &identity, &id, lease).await?;
+            return Ok(measured("release", began, "not_held", axum::Json(lease)));
+        }
     };
     let mut form = found.form(&app).await?;
     match found.desk.release(&found.camera, &found.caller(&identity)).await? {
@@ -360,6 +333,7 @@ pub(crate) async fn release(
             form.status =
                 if found.status == LeaseStatus::Revoked { found.status } else { LeaseStatus::Released };
             form.release_requested = false;
+            found.desk.recorded().await?;
             Ok(measured("release", began, "released", axum::Json(form)))
         }
         Err(Lost::Foreign) => Err(measured("release", began, "foreign", foreign())),
@@ -450,5 +424,6 @@ pub(crate) async fn revoke(
         return Err(measured("revoke", began, "frozen", Problem::frozen()));
     }
     found.status = LeaseStatus::Revoked;
+    found.desk.recorded().await?;
     Ok(measured("revoke", began, "revoked", axum::Json(found.form(&app).await?)))
 }

@@ -13,7 +13,7 @@ use super::tenant::Tenant;
 use crate::access::Identity;
 use crate::app::App;
 use crate::holders::Standing;
-use crate::problem::{Answer, CameraProblem};
+use crate::problem::{Answer, CameraProblem, CameraRefusals};
 use crate::request::Path;
 use crate::rest::Query;
 
@@ -22,8 +22,7 @@ use crate::rest::Query;
 /// An array: those that are active, revoked and not over yet, and pending.
 #[utoipa::path(get, path = "/api/v1/leases/runner/{runner_id}", operation_id = "list_runner_leases", tag = "cameras", params(RunnerPath, OfTenant), responses(
     (status = 200, description = "its leases", body = Vec<CameraLease>),
-    (status = "4XX", description = "the request cannot be used", body = CameraProblem),
-    (status = 503, description = "the store does not answer", body = CameraProblem),
+    CameraRefusals,
 ))]
 pub(crate) async fn of_runner(
     State(app): State<App>,
@@ -45,8 +44,7 @@ pub(crate) async fn of_runner(
 #[utoipa::path(get, path = "/api/v1/leases/camera/{camera_uuid}", operation_id = "list_camera_leases", tag = "cameras", params(CameraPath, OfTenant), responses(
     (status = 200, description = "its leases", body = Vec<CameraLease>),
     (status = 404, description = "there is no such camera", body = CameraProblem),
-    (status = "4XX", description = "the request cannot be used", body = CameraProblem),
-    (status = 503, description = "the store does not answer", body = CameraProblem),
+    CameraRefusals,
 ))]
 pub(crate) async fn of_camera(
     State(app): State<App>,

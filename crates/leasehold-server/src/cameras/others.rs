@@ -6,7 +6,7 @@ use axum::response::Response;
 
 use super::config::CameraPath;
 use crate::app::App;
-use crate::problem::{Answer, CameraProblem};
+use crate::problem::{Answer, CameraProblem, CameraRefusals};
 use crate::request::Json;
 use crate::rest::forms::{ResourceBody, ResourceForm};
 use crate::rest::{AtResource, resources};
@@ -16,8 +16,7 @@ use crate::rest::{AtResource, resources};
     (status = 200, description = "replaced", body = ResourceForm),
     (status = 201, description = "created", body = ResourceForm),
     (status = 409, description = "it is a camera", body = CameraProblem),
-    (status = "4XX", description = "the request cannot be used", body = CameraProblem),
-    (status = 503, description = "the store does not answer", body = CameraProblem),
+    CameraRefusals,
 ))]
 pub(crate) async fn put(
     state: State<App>,
@@ -33,8 +32,7 @@ pub(crate) async fn put(
     (status = 200, description = "changed", body = ResourceForm),
     (status = 404, description = "there is none", body = CameraProblem),
     (status = 409, description = "it is a camera", body = CameraProblem),
-    (status = "4XX", description = "the request cannot be used", body = CameraProblem),
-    (status = 503, description = "the store does not answer", body = CameraProblem),
+    CameraRefusals,
 ))]
 pub(crate) async fn patch(
     state: State<App>,
@@ -50,8 +48,7 @@ pub(crate) async fn patch(
     (status = 204, description = "removed"),
     (status = 404, description = "there is none", body = CameraProblem),
     (status = 409, description = "it is a camera", body = CameraProblem),
-    (status = "4XX", description = "the request cannot be used", body = CameraProblem),
-    (status = 503, description = "the store does not answer", body = CameraProblem),
+    CameraRefusals,
 ))]
 pub(crate) async fn remove(state: State<App>, at: AtResource, headers: HeaderMap) -> Answer<StatusCode> {
     resources::remove(state, at, headers).await

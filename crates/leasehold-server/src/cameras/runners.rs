@@ -17,12 +17,12 @@ use super::assign::cameras_of;
 use super::camera::check_capabilities;
 use super::config::OfTenant;
 use super::runner::{ANY_SITE, Record, Runner, RunnerForm, RunnerStatus};
-use super::tenant::{Tenant, site};
+use super::tenant::{Tenant, site, the_one};
 use crate::access::Identity;
 use crate::app::App;
 use crate::holders::{Caller, Desk};
 use crate::keys::Role;
-use crate::problem::{Answer, CameraProblem, Problem};
+use crate::problem::{Answer, CameraProblem, CameraRefusals, Problem};
 use crate::request::{Json, Path};
 use crate::rest::Query;
 
@@ -187,8 +187,7 @@ pub(super) fn own(identity: &Identity, runner: &Runner) -> Answer<()> {
 #[utoipa::path(post, path = "/api/v1/runners/register", operation_id = "register_runner", tag = "cameras", request_body = RegisterBody, responses(
     (status = 201, description = "it is known, and can acquire leases", body = RunnerForm),
     (status = 403, description = "the runner of that name has another key", body = CameraProblem),
-    (status = "4XX", description = "the request cannot be used", body = CameraProblem),
-    (status = 503, description = "the store does not answer", body = CameraProblem),
+    CameraRefusals,
 ))]
 pub(crate) async fn register(
     State(app): State<App>,
@@ -250,11 +249,7 @@ pub(super) async fn find(
         let runner = Runner::named(&*desk.fresh().await?, name);
         found.extend(runner.map(|runner| (tenant, desk, runner)));
     }
-    if found.len() > 1 {
-        let said = format!("several tenants have a runner {name}; say which in tenant_id");
-        return Err(Problem::new(StatusCode::CONFLICT, "ambiguous", said));
-    }
-    found.pop().ok_or_else(|| no_runner(name))
+    the_one(found, format_args!("a runner {name}"))?.ok_or_else(|| no_runner(name))
 }
 
 /// The runners of a tenant
@@ -262,8 +257,7 @@ pub(super) async fn find(
 /// An array, in the order of names.
 #[utoipa::path(get, path = "/api/v1/runners", operation_id = "list_runners", tag = "cameras", params(OfTenant), responses(
     (status = 200, description = "the runners", body = Vec<RunnerForm>),
-    (status = "4XX", description = "the request cannot be used", body = CameraProblem),
-    (status = 503, description = "the store does not answer", body = CameraProblem),
+    CameraRefusals,
 ))]
 pub(crate) async fn list(
     State(app): State<App>,
@@ -285,8 +279,7 @@ pub(crate) async fn list(
 #[utoipa::path(get, path = "/api/v1/runners/{runner_id}", operation_id = "get_runner", tag = "cameras", params(RunnerPath, OfTenant), responses(
     (status = 200, description = "the runner", body = RunnerForm),
     (status = 404, description = "there is none", body = CameraProblem),
-    (status = "4XX", description = "the request cannot be used", body = CameraProblem),
-    (status = 503, description = "the store does not answer", body = CameraProblem),
+    CameraRefusals,
 ))]
 pub(crate) async fn get(
     State(app): State<App>,
@@ -305,8 +298,7 @@ pub(crate) async fn get(
 #[utoipa::path(put, path = "/api/v1/runners/{runner_id}/heartbeat", operation_id = "runner_heartbeat", tag = "cameras", request_body = RunnerHeartbeat, params(RunnerPath, OfTenant), responses(
     (status = 200, description = "heard", body = RunnerForm),
     (status = 404, description = "there is none; register again", body = CameraProblem),
-    (status = "4XX", description = "the request cannot be used", body = CameraProblem),
-    (status = 503, description = "the store does not answer", body = CameraProblem),
+    CameraRefusals,
 ))]
 pub(crate) async fn heartbeat(
     State(app): State<App>,
@@ -350,8 +342,7 @@ pub(super) fn too_much(said: &Map<String, Value>) -> bool {
 #[utoipa::path(delete, path = "/api/v1/runners/{runner_id}", operation_id = "remove_runner", tag = "cameras", params(RunnerPath, OfTenant), responses(
     (status = 204, description = "gone, and its leases are released or revoked"),
     (status = 404, description = "there is none", body = CameraProblem),
-    (status = "4XX", description = "the request cannot be used", body = CameraProblem),
-    (status = 503, description = "the store does not answer", body = CameraProblem),
+    CameraRefusals,
 ))]
 pub(crate) async fn remove(
     State(app): State<App>,

@@ -10,6 +10,7 @@ use leasehold::store::{Declared, MarkKind, Marked, StoreError, Version};
 
 use super::assign::cameras_of;
 use super::camera::Kept;
+use super::figures::Figures;
 use super::runner::Runner;
 use super::tenant::{is_of_cameras, runners_of};
 use crate::app::App;
@@ -21,12 +22,14 @@ const EVERY: Duration = Duration::from_millis(500);
 
 /// Looks for as long as it is not dropped.
 pub(crate) async fn sweep(app: App) {
+    let mut figures = Figures::default();
     loop {
         tokio::time::sleep(EVERY).await;
         for desk in app.holders().desks().into_iter().filter(|desk| is_of_cameras(desk.pool())) {
             let looked = async {
                 pass(&app, &desk).await?;
-                deployments(&app, &desk).await
+                deployments(&app, &desk).await?;
+                figures.measure(&app, &desk).await
             };
             if let Err(error) = looked.await {
                 tracing::debug!(%error, pool = desk.pool().as_str(), "cameras cannot be looked after at the moment");

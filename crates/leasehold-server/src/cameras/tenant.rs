@@ -82,15 +82,24 @@ impl Tenant {
     }
 }
 
+/// What was found among the caller's tenants, if only one of them has such a thing.
+pub(super) fn the_one<T>(mut found: Vec<T>, what: std::fmt::Arguments<'_>) -> Answer<Option<T>> {
+    if found.len() > 1 {
+        let said = format!("several tenants have {what}; say which in tenant_id");
+        return Err(Problem::new(StatusCode::CONFLICT, "ambiguous", said));
+    }
+    Ok(found.pop())
+}
+
 /// The id of the tenant whose cameras or runners a pool has.
-fn id_of(pool: &Pool) -> Option<&str> {
+pub(super) fn id_of(pool: &Pool) -> Option<&str> {
     let cameras = pool.as_str().strip_suffix(CAMERAS).and_then(|id| id.strip_suffix('.'));
     let id = cameras.or_else(|| pool.as_str().strip_prefix(RUNNERS))?;
     (!id.is_empty() && !id.contains('.') && !id.starts_with('_')).then_some(id)
 }
 
 /// Whether a pool of the store has some tenant's cameras.
-pub(super) fn is_of_cameras(pool: &Pool) -> bool {
+pub(crate) fn is_of_cameras(pool: &Pool) -> bool {
     pool.as_str().ends_with(CAMERAS) && id_of(pool).is_some()
 }
 

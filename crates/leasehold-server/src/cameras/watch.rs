@@ -17,7 +17,7 @@ use crate::app::App;
 use crate::events::camera::LeaseEvent;
 use crate::events::sink::{Event, Tenants};
 use crate::events::stream::{Begin, stream};
-use crate::problem::{Answer, CameraProblem, Problem};
+use crate::problem::{Answer, CameraProblem, CameraRefusals, Problem};
 use crate::rest::Query;
 
 /// How many rows are read at once, and how often for one answer.
@@ -96,8 +96,7 @@ pub(crate) struct Audited {
 /// looked at.
 #[utoipa::path(get, path = "/api/v1/leases/audit", operation_id = "list_lease_events", tag = "cameras", params(Which), responses(
     (status = 200, description = "the events", body = Vec<Audited>, headers(("Link" = String, description = "where it goes on"))),
-    (status = "4XX", description = "the request cannot be used", body = CameraProblem),
-    (status = 503, description = "the store does not answer", body = CameraProblem),
+    CameraRefusals,
 ))]
 pub(crate) async fn audit(
     State(app): State<App>,

@@ -14,7 +14,7 @@ use super::{etag, version};
 use crate::access::Identity;
 use crate::app::App;
 use crate::holders::Known;
-use crate::problem::{Answer, CameraProblem, Problem};
+use crate::problem::{Answer, CameraProblem, CameraRefusals, Problem};
 use crate::request::{Json, Path};
 
 /// The most zones that a site has.
@@ -85,8 +85,7 @@ fn version_of_one(zone: &Zone) -> String {
 /// An array. The zones of single cameras are in the cameras.
 #[utoipa::path(get, path = "/api/v1/tenants/{tenant_id}/sites/{site_id}/zones", operation_id = "list_zones", tag = "cameras", params(SitePath), responses(
     (status = 200, description = "the zones", body = Vec<Zone>),
-    (status = "4XX", description = "the request cannot be used", body = CameraProblem),
-    (status = 503, description = "the store does not answer", body = CameraProblem),
+    CameraRefusals,
 ))]
 pub(crate) async fn list(
     State(app): State<App>,
@@ -103,8 +102,7 @@ pub(crate) async fn list(
 #[utoipa::path(post, path = "/api/v1/tenants/{tenant_id}/sites/{site_id}/zones", operation_id = "create_zone", tag = "cameras", request_body = Zone, params(SitePath), responses(
     (status = 201, description = "created", body = Zone),
     (status = 409, description = "there is one of that id", body = CameraProblem),
-    (status = "4XX", description = "the request cannot be used", body = CameraProblem),
-    (status = 503, description = "the store does not answer", body = CameraProblem),
+    CameraRefusals,
 ))]
 pub(crate) async fn create(
     State(app): State<App>,
@@ -126,8 +124,7 @@ pub(crate) async fn create(
     (status = 200, description = "changed", body = Zone, headers(("ETag" = String, description = "its version"))),
     (status = 201, description = "created", body = Zone),
     (status = 412, description = "it has another version", body = CameraProblem),
-    (status = "4XX", description = "the request cannot be used", body = CameraProblem),
-    (status = 503, description = "the store does not answer", body = CameraProblem),
+    CameraRefusals,
 ))]
 pub(crate) async fn put(
     State(app): State<App>,
@@ -188,8 +185,7 @@ async fn write(
     (status = 204, description = "gone"),
     (status = 404, description = "there is none", body = CameraProblem),
     (status = 412, description = "it has another version", body = CameraProblem),
-    (status = "4XX", description = "the request cannot be used", body = CameraProblem),
-    (status = 503, description = "the store does not answer", body = CameraProblem),
+    CameraRefusals,
 ))]
 pub(crate) async fn remove(
     State(app): State<App>,

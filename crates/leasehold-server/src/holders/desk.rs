@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use leasehold::clock::{Clock, Moment};
+use leasehold::lease::BeatNumber;
 use leasehold::ledger::Event;
 use leasehold::listen::Listener;
 use leasehold::operate::Act;
@@ -15,6 +16,8 @@ use tokio::sync::{Mutex as AsyncMutex, MutexGuard as AsyncGuard};
 
 use super::Shared;
 use super::kept::Memory;
+use super::outage::Outage;
+use crate::cameras::is_of_cameras;
 use crate::ledger::Rows;
 
 /// One pool as this replica knows it.
@@ -26,6 +29,8 @@ pub(crate) struct Desk {
     pub(super) rows: Rows,
     pub(super) me: MemberId,
     pub(super) name: MemberName,
+    /// The control plane's own absences, where they matter.
+    outage: Option<Arc<Outage>>,
     /// How long one call of the store may take.
     pub(super) call: Duration,
     /// How many reads have begun.
@@ -80,6 +85,7 @@ impl Desk {
                 read: None,
                 changed: false,
             }),
+            outage: is_of_cameras(&pool).then(|| Arc::clone(&shared.outage)),
             pool,
             store: Arc::clone(&shared.store),
             clock: Arc::clone(&shared.clock),
@@ -144,12 +150,32 @@ impl Desk {
         known.last = (number, failed);
     }
 
+    /// Who is to be ended, with the beat that was heard last: who has been silent for its whole TTL, and is owed no patience.
+    pub(super) fn silent(&self, known: &Known, now: Moment) -> Vec<(MemberId, BeatNumber)> {
+        let mut silent = known.listener.silent(now);
+        if let Some(outage) = &self.outage {
+            let memory = self.memory();
+            silent.retain(|(id, ..)| !outage.keeps(memory.kept.get(id), now));
+        }
+        silent.into_iter().map(|(id, beat, _)| (id, beat)).collect()
+    }
+
     /// Gives a call of the store its deadline.
     pub(super) async fn call<T>(
         &self,
         call: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
         within(&*self.clock, self.call, call).await
+    }
+
+    /// Waits until the store has every row that was written so far: what is answered then can be told to others, whatever
+    /// happens to this process.
+    pub(crate) async fn recorded(&self) -> Result<(), StoreError> {
+        let taken = async {
+            self.rows.taken().await;
+            Ok(())
+        };
+        self.call(taken).await
     }
 
     pub(super) fn memory(&self) -> MutexGuard<'_, Memory> {

@@ -115,10 +115,10 @@ impl Memory {
         self.kept.iter().filter(|(_, kept)| due(kept)).map(|(id, _)| id.clone()).collect()
     }
 
-    /// The ledger has its grant, or gets it now. `None` if it has ended.
+    /// The ledger has its grant, or gets it now. `None` if it has ended, or somebody else saw to that.
     pub(super) fn prove(&mut self, session: &MemberId) -> Option<Kept> {
         let kept = self.kept.get_mut(session)?;
-        kept.unproven = None;
+        kept.unproven.take()?;
         Some(kept.clone())
     }
 

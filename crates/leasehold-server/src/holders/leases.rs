@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold::clock::Moment;
 use leasehold::lease::{BeatNumber, Term};
-use leasehold::ledger::{Event, Reason};
+use leasehold::ledger::{Entry, Event, Reason};
 use leasehold::store::{
     Answer, Claimed, LeaseRecord, OpenSession, Pulse, Reasserted, SessionRecord, StoreError, Wanted,
 };
@@ -35,7 +35,7 @@ pub(crate) struct Standing {
 }
 
 impl Standing {
-    fn of_kept(kept: &Kept) -> Option<Self> {
+    pub(super) fn of_kept(kept: &Kept) -> Option<Self> {
         let holder = Holder::of(&kept.session.profile)?;
         Some(Self {
             session: kept.session.id.clone(),
@@ -417,17 +417,25 @@ impl Desk {
                 Err(lost) => return Ok(Err(lost)),
             },
         };
+        self.prove_one(resource, &standing).await?;
         self.call(self.store.close(&standing.session)).await?;
         self.memory().lose(&standing.session);
         if let Some(holder) = &standing.holder {
-            let mut row = self.rows.row(&standing.session, &holder.id, Event::Released);
-            row.number = Some(2);
-            row.resource = Some(resource.clone());
-            row.token = Some(standing.token);
-            row.reason = Some(Reason::Voluntary);
-            row.detail = holder.detail();
-            self.rows.write(&self.pool, row);
+            let row = self.rows.row(&standing.session, &holder.id, Event::Released);
+            self.let_go(row, Some(resource.clone()), Some(standing.token), holder.detail());
         }
         Ok(Ok(standing))
+    }
+
+    /// Writes down that a lease was released of which the ledger has only the grant: whoever released it was gone before it
+    /// could say so.
+    pub(crate) fn release_late(&self, grant: &Entry) {
+        let row = self.rows.row(&grant.member, &grant.name, Event::Released);
+        self.let_go(row, grant.resource.clone(), grant.token, grant.detail.clone());
+    }
+
+    fn let_go(&self, row: Entry, resource: Option<ResourceId>, token: Option<Token>, detail: Option<String>) {
+        let (number, reason) = (Some(2), Some(Reason::Voluntary));
+        self.rows.write(&self.pool, Entry { number, resource, token, reason, detail, ..row });
     }
 }

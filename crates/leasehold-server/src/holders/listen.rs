@@ -109,7 +109,7 @@ impl Desk {
             ended.extend(listener.ended_for(now, TOMBSTONE_OF_MEMBER).into_iter().filter(|id| !is_ours(id)));
             ended.truncate(COLLECT_MAX);
             (
-                listener.silent(now),
+                self.silent(&known, now),
                 listener.orphans(now),
                 ended,
                 listener.thawable(now, TTL_USUAL),
@@ -126,7 +126,7 @@ impl Desk {
             self.rows.write(&self.pool, row);
         }
         if let Some(era) = era.filter(|era| !era.frozen) {
-            for (session, beat, _) in silent {
+            for (session, beat) in silent {
                 if self.call(self.store.end_silent(&session, beat, era.nonce)).await? == EndSilent::Ended {
                     self.expired(&session);
                 }

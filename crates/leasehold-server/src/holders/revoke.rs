@@ -17,6 +17,7 @@ impl Desk {
         standing: &Standing,
     ) -> Result<Revoked, StoreError> {
         let term = Term { resource: resource.clone(), token: standing.token };
+        self.prove_one(resource, standing).await?;
         let revoked = self.call(self.store.revoke(&self.pool, &term)).await?;
         if revoked == Revoked::Marked && !standing.is_revoked() {
             let mut row = self.rows.row(&self.me, &self.name, Event::Revoked);

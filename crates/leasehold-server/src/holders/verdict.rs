@@ -29,8 +29,8 @@ impl Desk {
             if found.ended {
                 return Ok(EndSilent::Ended);
             }
-            let silent = known.listener.silent(self.clock.now());
-            if !silent.iter().any(|(id, beat, _)| id == session && *beat == heard) {
+            let silent = self.silent(&known, self.clock.now());
+            if !silent.iter().any(|(id, beat)| id == session && *beat == heard) {
                 return Ok(EndSilent::Alive(found.beat));
             }
             era.nonce

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::stage::{registration, site};
 use crate::support::{Plane, eventually};
 
-// proves R155, R209, R210, R212, R214, C43, C55
+// proves R155, R209, R210, R211, R212, R213, R214, C43, C55
 #[tokio::test(flavor = "multi_thread")]
 async fn leases_events_and_runners_can_be_looked_at_and_nothing_is_granted_by_typing() {
     let server = Postgres::start();
@@ -83,6 +83,33 @@ async fn leases_events_and_runners_can_be_looked_at_and_nothing_is_granted_by_ty
         assert_eq!(runner[field], registration("one")[field], "{field}: {runner}");
     }
     assert_eq!((&runner["status"], &runner["current_load"]), (&json!("active"), &json!(1)));
+
+    // What document 004 has an index on has one, and is found by it where there is much to look through.
+    let names = server.sql("work", "SELECT indexname FROM pg_indexes WHERE schemaname = 'leasehold'");
+    for index in [
+        "leases_pkey",
+        "cameras_leases_camera",
+        "cameras_leases_runner",
+        "cameras_leases_status",
+        "cameras_events_lease_id",
+        "cameras_events_timestamp",
+        "cameras_runners_site",
+        "cameras_runners_status",
+        "cameras_runners_version",
+    ] {
+        assert!(names.lines().any(|name| name == index), "{index} in {names}");
+    }
+    server.sql("work", "INSERT INTO leasehold.ledger (pool, resource, entry) SELECT 'other.cameras', 'cam', json_build_object(\
+         'event', 'acquired', 'member', gen_random_uuid(), 'wall_nanos', i, 'token', 1, 'detail', '{\"shard\": \"\"}') \
+         FROM generate_series(1, 5000) AS i");
+    server.sql("work", "ANALYZE leasehold.ledger");
+    for (of, index) in [
+        ("lease_events WHERE lease_id = '018c2f6e-7a10-8f4b-b2c1-5d3a9e0b77aa'", "cameras_events_lease_id"),
+        ("lease_events WHERE timestamp > now()", "cameras_events_timestamp"),
+    ] {
+        let plan = server.sql("work", &format!("EXPLAIN SELECT * FROM leasehold_cameras.{of}"));
+        assert!(plan.contains(index), "{of} does not use {index}: {plan}");
+    }
 
     // A second active lease of one camera, as somebody would type it.
     let typed = |camera: &str| {

@@ -173,7 +173,11 @@ around! {
 }
 
 around! {
-    Registry {}
+    Registry {
+        fn keep_rows(&self, most: u64) {
+            self.store.keep_rows(most);
+        }
+    }
     fn marks(pool: &Pool, since: Cursor) -> Changed<Mark>;
     fn set_mark(pool: &Pool, kind: MarkKind, subject: &str, value: Option<&str>, expected: Version) -> Marked;
     fn resources(pool: &Pool, since: Cursor) -> Changed<Declared>;

@@ -31,6 +31,7 @@ mod seen;
 mod sessions;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -41,6 +42,7 @@ use self::address::Address;
 use self::failure::Failure;
 use self::lanes::Lanes;
 use self::listen::Ears;
+use self::registry::LEDGER_MAX;
 use self::seen::Seen;
 use super::{
     Acquired, Answer, Begin, Capabilities, Changed, Checkup, Claimed, Cursor, EndSilent, Freed, Grade, Guard,
@@ -75,6 +77,8 @@ struct Shared {
     reads: Lanes,
     seen: Seen,
     ears: Ears,
+    /// How many rows the ledger keeps.
+    rows_max: AtomicU64,
 }
 
 impl PostgresStore {
@@ -93,6 +97,7 @@ impl PostgresStore {
             reads: lanes(READS),
             seen: Seen::default(),
             ears: Ears::default(),
+            rows_max: AtomicU64::new(LEDGER_MAX),
         });
         shared.check_schema().await.map_err(Failure::at_open)?;
         let (tried, mut trying) = watch::channel(false);

@@ -32,6 +32,7 @@ mod watch;
 mod writer;
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -44,6 +45,7 @@ use self::failure::{Failure, Stop};
 use self::files::Identity;
 use self::queue::Queue;
 use self::reader::Question;
+use self::registry::LEDGER_MAX;
 use self::transaction::Transaction;
 use self::watch::Watch;
 use self::writer::{Class, Work, Writer};
@@ -73,6 +75,8 @@ struct Shared {
     watch: Watch,
     remembered: Mutex<Option<Remembered>>,
     standing_on: Mutex<Option<Identity>>,
+    /// How many rows the ledger keeps.
+    rows_max: AtomicU64,
 }
 
 impl SqliteStore {
@@ -103,6 +107,7 @@ impl SqliteStore {
             watch: Watch::default(),
             remembered: Mutex::default(),
             standing_on: Mutex::default(),
+            rows_max: AtomicU64::new(LEDGER_MAX),
         });
         let writer = Writer::attach(Arc::clone(&shared))?;
         // Dropped on the way out if a thread cannot be started: that stops those that were.

@@ -21,7 +21,7 @@ async fn a_database_without_a_schema_is_refused_with_what_to_run() {
 async fn an_older_a_newer_and_a_changed_schema_are_refused() {
     let server = prepared(&["fsync=off"]).await;
     // A build that is as old as this one cannot use what comes next.
-    let newer = "UPDATE leasehold.migrations SET version = version + 1 WHERE version = 9; \
+    let newer = "UPDATE leasehold.migrations SET version = version + 1 WHERE version = 10; \
                  CREATE OR REPLACE FUNCTION leasehold.schema_range(OUT newest bigint, OUT oldest bigint) \
                  LANGUAGE sql AS 'SELECT max(version), max(version) FROM leasehold.migrations'";
     server.sql("work", newer);

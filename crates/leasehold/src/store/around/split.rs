@@ -105,7 +105,11 @@ split! {
 }
 
 split! {
-    Registry {}
+    Registry {
+        fn keep_rows(&self, most: u64) {
+            self.registry.keep_rows(most);
+        }
+    }
     leases {
         fn publish(pool: &Pool, id: &ListingId, listing: &Listing) -> ();
         fn listing(pool: &Pool, id: &ListingId) -> Option<Listing>;

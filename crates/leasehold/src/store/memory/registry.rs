@@ -15,16 +15,32 @@ use crate::store::{
 /// How many rows the ledger keeps.
 const LEDGER_MAX: usize = 100_000;
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(super) struct RegistryState {
     marks: BTreeMap<(Pool, MarkKind, String), (Mark, u64)>,
     resources: BTreeMap<(Pool, ResourceId), (Declared, u64)>,
     listings: BTreeMap<(Pool, ListingId), Listing>,
     ledger: VecDeque<(u64, Pool, Entry)>,
     rows: u64,
+    rows_max: usize,
     /// The row of each member's last confirmed heartbeat.
     renewed: BTreeMap<(Pool, MemberId), u64>,
     sequence: u64,
+}
+
+impl Default for RegistryState {
+    fn default() -> Self {
+        Self {
+            marks: BTreeMap::new(),
+            resources: BTreeMap::new(),
+            listings: BTreeMap::new(),
+            ledger: VecDeque::new(),
+            rows: 0,
+            rows_max: LEDGER_MAX,
+            renewed: BTreeMap::new(),
+            sequence: 0,
+        }
+    }
 }
 
 impl RegistryState {
@@ -145,13 +161,17 @@ impl Registry for MemoryStore {
                 state.ledger.push_back((state.rows, pool.clone(), entry.clone()));
             }
         }
-        let surplus = state.ledger.len().saturating_sub(LEDGER_MAX);
+        let surplus = state.ledger.len().saturating_sub(state.rows_max);
         for (_, pool, entry) in state.ledger.drain(..surplus) {
             if entry.event == Event::Renewed {
                 state.renewed.remove(&(pool, entry.member));
             }
         }
         Ok(())
+    }
+
+    fn keep_rows(&self, most: u64) {
+        self.lock().registry.rows_max = usize::try_from(most).unwrap_or(usize::MAX);
     }
 
     async fn ledger(

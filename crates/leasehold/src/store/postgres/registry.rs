@@ -1,5 +1,7 @@
 //! Marks, declared resources, listings and the ledger.
 
+use std::sync::atomic::Ordering;
+
 use async_trait::async_trait;
 use tokio_postgres::Row;
 
@@ -17,7 +19,7 @@ use crate::store::{
 };
 
 /// How many lines the ledger keeps, and how many it drops at most with one call beyond those it takes in.
-const LEDGER_MAX: i64 = 200_000;
+pub(super) const LEDGER_MAX: u64 = 200_000;
 const LEDGER_STEP: usize = 64;
 
 const MARKS: &str = reading!("read_marks($1, $2, $3, $4)", "r.kinds, r.subjects, r.contents, r.versions");
@@ -106,11 +108,15 @@ impl Registry for PostgresStore {
             Param::Texts(entries.iter().map(resource).collect()),
             Param::Texts(entries.iter().map(renews).collect()),
             Param::Texts(lines?),
-            Param::Int(LEDGER_MAX),
+            Param::Int(integer(self.shared.rows_max.load(Ordering::Relaxed))),
             Param::Int(step),
         ];
         self.shared.write(Class::Write, APPEND, params).await?;
         Ok(())
+    }
+
+    fn keep_rows(&self, most: u64) {
+        self.shared.rows_max.store(most, Ordering::Relaxed);
     }
 
     async fn ledger(

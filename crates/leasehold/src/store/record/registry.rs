@@ -40,7 +40,7 @@ pub enum MarkKind {
     Key,
     /// How far a relay of events (`<sink>:<pool>`) has come: JSON.
     Relay,
-    /// The silences that the control plane observed in a pool: JSON.
+    /// The silences that the control plane observed in a pool; of [`SERVER_POOL`] its own sign of life: JSON.
     Silence,
     /// The settings of a pool, such as `{"mode":"static"}`: JSON.
     Pool,

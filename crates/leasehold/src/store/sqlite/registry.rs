@@ -1,5 +1,7 @@
 //! Marks, declared resources, listings and the ledger in the file.
 
+use std::sync::atomic::Ordering;
+
 use async_trait::async_trait;
 use rusqlite::{Row, named_params};
 
@@ -15,7 +17,7 @@ use crate::store::{
 };
 
 /// How many lines the ledger keeps, and how many it drops at most with one call beyond those it takes in.
-const LEDGER_MAX: i64 = 200_000;
+pub(super) const LEDGER_MAX: u64 = 200_000;
 const LEDGER_STEP: usize = 64;
 
 /// What a column that may be null has as JSON, whose own `null` is none too.
@@ -149,6 +151,7 @@ impl Registry for SqliteStore {
 
     async fn append(&self, pool: &Pool, entries: &[Entry]) -> Result<(), StoreError> {
         let (pool, entries) = (pool.clone(), entries.to_vec());
+        let keep = integer(self.shared.rows_max.load(Ordering::Relaxed));
         self.write(Class::Lazy, move |txn| {
             for entry in &entries {
                 let resource = entry.resource.as_ref().map(ResourceId::as_str);
@@ -165,10 +168,14 @@ impl Registry for SqliteStore {
             }
             // More than came in, so that the bound is reached again after it was lowered.
             let step = i64::try_from(entries.len() + LEDGER_STEP).unwrap_or(i64::MAX);
-            txn.run(include_str!("prune.sql"), named_params! {":keep": LEDGER_MAX, ":step": step})?;
+            txn.run(include_str!("prune.sql"), named_params! {":keep": keep, ":step": step})?;
             Ok(())
         })
         .await
+    }
+
+    fn keep_rows(&self, most: u64) {
+        self.shared.rows_max.store(most, Ordering::Relaxed);
     }
 
     async fn ledger(
