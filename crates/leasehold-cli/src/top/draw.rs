@@ -9,6 +9,7 @@ use ratatui::widgets::{Block, Clear, Paragraph, Row, Table, TableState, Wrap};
 
 use super::Mode;
 use super::scene::{Focus, MemberRow, ResourceRow, Scene, Sort};
+use crate::print::Reader;
 use crate::{operate, print};
 
 /// Colours only where they are wanted: <https://no-color.org>.
@@ -44,7 +45,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, scene: &mut Scene, mode: &Mode) {
         Mode::Confirm(asked) => {
             let said = format!(
                 "{}\n{}? y does it, any other key does not\n",
-                operate::lines(&asked.1),
+                operate::lines(&asked.1).written(Reader::default()),
                 asked.0.word()
             );
             popup(frame, "what would move", &said);
