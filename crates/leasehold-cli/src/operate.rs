@@ -134,7 +134,7 @@ pub(crate) fn lines(preview: &Preview) -> print::Sheet {
     let already = if preview.already { "it is so already\n" } else { "" };
     let note = preview.note.as_ref().map(|note| format!("note: {note}\n")).unwrap_or_default();
     let mut sheet = print::Sheet::default();
-    sheet.text(&format!("{}\n{already}{note}\n\n", preview.sentence));
+    sheet.text(&format!("{}\n{already}{note}\n", preview.sentence));
     sheet.add(shifts(&preview.shifts));
     sheet
 }

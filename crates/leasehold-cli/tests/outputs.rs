@@ -39,10 +39,7 @@ fn looking_at_a_pool_is_as_reviewed() {
             Case::new(&["status"]),
         ],
     );
-    records.file(
-        "show",
-        &[on_pool(&["show", "a"]), on_pool(&["show", "bert"]), on_pool(&["show", "zoe"])],
-    );
+    records.file("show", &[on_pool(&["show", "a"]), on_pool(&["show", "bert"]), on_pool(&["show", "zoe"])]);
     records.file(
         "plan",
         &[
@@ -64,10 +61,8 @@ fn looking_at_a_pool_is_as_reviewed() {
             on_store(&["events", "--pool", "jbos"]),
         ],
     );
-    records.file(
-        "top",
-        &[Case::new(&["top", "--store", "sqlite:nowhere.db"]), on_store(&["top"]).only_piped()],
-    );
+    records
+        .file("top", &[Case::new(&["top", "--store", "sqlite:nowhere.db"]), on_store(&["top"]).only_piped()]);
 }
 
 #[test]
@@ -92,10 +87,8 @@ fn judging_a_store_is_as_reviewed() {
             Case::new(&["doctor", "--store", "redis://127.0.0.1:1"]),
         ],
     );
-    records.file(
-        "migrate",
-        &[on_store(&["migrate"]), Case::new(&["migrate", "--store", "sqlite:no/where.db"])],
-    );
+    records
+        .file("migrate", &[on_store(&["migrate"]), Case::new(&["migrate", "--store", "sqlite:no/where.db"])]);
 }
 
 #[test]
@@ -115,7 +108,9 @@ fn what_operators_do_is_as_reviewed() {
             word,
             &[
                 on_pool(&words(word, &["--plan"])),
-                on_pool(&words(word, &[])).types("n\n"),
+                on_pool(&words(word, &[]))
+                    .types("n\n")
+                    .then(&on_pool(&[&back_words[..], &["--yes"]].concat()).words()),
                 on_pool(&words(word, &[])).types("y\n").then(&on_pool(&back_words).words()),
                 on_pool(&[word]),
             ],
@@ -165,8 +160,8 @@ fn what_is_kept_is_as_reviewed() {
         &[
             plane(&["deploy", "status"]),
             plane(&["deploy", "promote"]),
-            plane(&["deploy", "start", "2.0"]),
-            plane(&["deploy", "abort"]),
+            plane(&["deploy", "start", "2.0"]).then(&plane(&["deploy", "abort"]).words()),
+            plane(&["deploy", "abort"]).first(&plane(&["deploy", "start", "3.0"]).words()),
         ],
     );
 }
@@ -181,14 +176,14 @@ fn what_cannot_be_started_is_as_reviewed() {
         &[
             on_pool(&[&["run"], &resources[..]].concat()),
             on_pool(&[&["run"], &resources[..], &["--ttl", "soon", "--", "true"]].concat()),
-            on_pool(&["run", "--", "true"]),
+            on_pool(&["run", "--from", "file:missing.txt", "--", "true"]),
             Case::new(&["run", "--config", "missing.toml", "--", "true"]),
         ],
     );
     records.file(
         "elect",
         &[
-            on_store(&["elect", "--key", "backup", "--once", "--", "echo", "I lead"]).only_piped(),
+            on_store(&["elect", "--key", "report", "--once", "--log", "error", "--", "echo", "I lead"]),
             on_store(&["elect", "--", "true"]),
             on_store(&["elect", "--key", "backup", "--ttl", "1ms", "--", "true"]),
         ],
@@ -214,12 +209,49 @@ fn what_cannot_be_started_is_as_reviewed() {
             Case::new(&["fence", "guard", "redis"]).only_piped(),
             Case::new(&["fence", "guard", "mysql"]),
             Case::new(&["fence", "mqtt", "--store", "sqlite:work.db"]),
-            Case::new(&["fence", "http", "--store", "sqlite:work.db", "--upstream", "ftp://host"]),
+            Case::new(&[
+                "fence",
+                "http",
+                "--store",
+                "sqlite:work.db",
+                "--listen",
+                "127.0.0.1:0",
+                "--service",
+                "ftp://host",
+            ]),
         ],
     );
-    records.file("check", &[Case::new(&["check"]), Case::new(&["check", "--socket", "s", "--resource", "a"])]);
+    records
+        .file("check", &[Case::new(&["check"]), Case::new(&["check", "--socket", "s", "--resource", "a"])]);
     records.file("demo", &[Case::new(&["demo", "--ttl", "never"])]);
     records.file("completions", &[Case::new(&["completions", "tcsh"])]);
     records.file("man", &[Case::new(&["man"]), Case::new(&["man", "man1"])]);
-    records.file("leasehold", &[Case::new(&[]), Case::new(&["stauts"]), Case::new(&["--store", "x"])]);
+    records.file("leasehold", &[Case::new(&["stauts"]), Case::new(&["--store", "x"])]);
+}
+
+#[test]
+fn help_on_a_terminal_is_as_reviewed() {
+    let place = support::Place::new();
+    let all = [&[""], &support::COMMANDS[..]].concat();
+    let words = |command: &&str| {
+        Case::new(&[command, "--help"].into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>())
+    };
+    let cases: Vec<Case> = all.iter().map(|command| words(command).only_at(80)).collect();
+    Record::of(&place).file("help", &cases);
+}
+
+#[test]
+fn what_takes_longer_than_a_second_says_so_on_a_terminal_and_leaves_nothing_there() {
+    let place = scene::pool();
+    let records = Record::of(&place);
+    let broken = Case::new(&["verify", "--store", "sqlite:work.db", "--pool", "broken"]);
+    let (code, seen) = records.on_terminal(&broken, 80);
+    assert_eq!(code, 3, "{seen}");
+    let frames: Vec<&str> = seen.split("\r\u{1b}[2K").collect();
+    assert!(frames.iter().any(|frame| frame.starts_with("| waiting for the last rows")), "{seen:?}");
+    assert!(
+        frames.last().unwrap().starts_with("broken: from "),
+        "it is taken away before the answer: {seen:?}"
+    );
+    // The rest is in the files: without a terminal nothing of it is seen.
 }

@@ -141,6 +141,11 @@ fn line(spans: &[Span], hang: usize, reader: Reader, text: &mut String) {
     let hang = hang.min(width / 2);
     let mut at = 0;
     for span in spans {
+        if at + span.width() <= width {
+            span.write(reader.colour, text);
+            at += span.width();
+            continue;
+        }
         // What stands between two words goes with the second of them.
         let mut rest = span.text.as_str();
         while !rest.is_empty() {
@@ -172,7 +177,8 @@ fn table(headings: &[Span], rows: &[Vec<Span>], reader: Reader, text: &mut Strin
         }
     }
     let between = 2 * widths.len().saturating_sub(1);
-    if reader.width.is_some_and(|width| widths.iter().sum::<usize>() + between > width) {
+    let is_wider = |width| widths.iter().sum::<usize>() + between > width;
+    if !rows.is_empty() && reader.width.is_some_and(is_wider) {
         return blocks(headings, rows, reader, text);
     }
     for cells in std::iter::once(headings).chain(rows.iter().map(Vec::as_slice)) {

@@ -24,6 +24,7 @@ pub(crate) struct Case {
     first: Vec<String>,
     then: Vec<String>,
     only_piped: bool,
+    only_at: Option<u16>,
 }
 
 impl Case {
@@ -63,7 +64,16 @@ impl Case {
         self.only_piped = true;
         self
     }
+
+    /// What is reviewed without a terminal elsewhere.
+    pub(crate) fn only_at(mut self, columns: u16) -> Self {
+        self.only_at = Some(columns);
+        self
+    }
 }
+
+/// How a line that says how far something is begins: it takes away what stood there.
+const LINE_ANEW: &str = "\r\u{1b}[2K";
 
 /// Where commands are run.
 pub(crate) struct Record<'a> {
@@ -88,7 +98,14 @@ impl<'a> Record<'a> {
     }
 
     fn command(&self, case: &Case) -> Command {
-        let mut command = leasehold();
+        let program = leasehold();
+        let mut command = Command::new("timeout");
+        // What does not end is no reason to wait for ever.
+        command.args(["--foreground", "60"]).arg(program.get_program());
+        for (name, _) in program.get_envs() {
+            command.env_remove(name);
+        }
+        command.stdin(Stdio::null());
         command.args(&case.words).current_dir(self.place.root()).env("TERM", "xterm-256color");
         command.env("USER", "ann").env_remove("NO_COLOR").env_remove("COLUMNS");
         command.env("XDG_DATA_HOME", self.place.root()).envs(case.env.iter().copied());
@@ -105,22 +122,16 @@ impl<'a> Record<'a> {
     fn case(&self, case: &Case) -> String {
         let env: String = case.env.iter().map(|(name, value)| format!("{name}={value} ")).collect();
         let mut text = format!("$ {env}leasehold {}\n", case.words.join(" "));
-        self.around(&case.first);
-        let said = ran(&mut self.command(case));
-        self.around(&case.then);
-        assert!(!(said.out.clone() + &said.err).contains('\u{1b}'), "coloured without a terminal: {said:?}");
-        let _ = writeln!(text, "--- piped: exit {}", said.code.unwrap());
-        text += &shown(&said.out);
-        if !said.err.is_empty() {
-            text += "--- and to standard error\n";
-            text += &shown(&said.err);
+        if case.only_at.is_none() {
+            text += &self.piped(case);
         }
         let mut before = String::new();
-        for width in WIDTHS.iter().filter(|_| !case.only_piped) {
+        let widths = case.only_at.map_or(WIDTHS.to_vec(), |width| vec![width]);
+        for width in widths.iter().filter(|_| !case.only_piped) {
             self.around(&case.first);
             let (code, seen) = self.on_terminal(case, *width);
             self.around(&case.then);
-            let seen = format!("exit {code}\n{}", shown(&seen));
+            let seen = format!("exit {code}\n{}", self.shown(&seen));
             if seen == before {
                 let _ = writeln!(text, "--- {width} columns: the same");
             } else {
@@ -131,8 +142,22 @@ impl<'a> Record<'a> {
         text + "\n"
     }
 
+    fn piped(&self, case: &Case) -> String {
+        self.around(&case.first);
+        let said = ran(&mut self.command(case));
+        self.around(&case.then);
+        assert!(!(said.out.clone() + &said.err).contains('\u{1b}'), "coloured without a terminal: {said:?}");
+        let mut text = format!("--- piped: exit {}\n", said.code.unwrap());
+        text += &self.shown(&said.out);
+        if !said.err.is_empty() {
+            text += "--- and to standard error\n";
+            text += &self.shown(&said.err);
+        }
+        text
+    }
+
     /// Runs it on a terminal of its own; answers how it ended and all that the terminal was sent.
-    fn on_terminal(&self, case: &Case, columns: u16) -> (i32, String) {
+    pub(crate) fn on_terminal(&self, case: &Case, columns: u16) -> (i32, String) {
         let size = Winsize { ws_row: 50, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         let pty = openpty(&size, None).expect("a terminal");
         // What is typed is not shown, and lines end as they were written.
@@ -162,15 +187,23 @@ impl<'a> Record<'a> {
         let status = child.wait().expect("a child");
         (status.code().expect("a code"), String::from_utf8(seen).expect("text"))
     }
+
+    /// Output as it stands in the file: escapes are readable, and what differs from run to run is not there.
+    fn shown(&self, text: &str) -> String {
+        let text = steady(&settled(text)).replace(&self.place.root().display().to_string(), "PLACE");
+        let mut text = text.replace('\u{1b}', "\\e").replace('\r', "\\r");
+        if !text.is_empty() && !text.ends_with('\n') {
+            text += "(no end of line)\n";
+        }
+        text
+    }
 }
 
-/// Output as it stands in the file: escapes are readable, and what differs from run to run is not there.
-fn shown(text: &str) -> String {
-    let mut text = steady(text).replace('\u{1b}', "\\e").replace('\r', "\\r");
-    if !text.is_empty() && !text.ends_with('\n') {
-        text += "(no end of line)\n";
-    }
-    text
+/// What a terminal still shows once every line that told of progress was taken away; they come as often as a machine is slow.
+fn settled(text: &str) -> String {
+    let first = text.split(LINE_ANEW).next().unwrap_or_default();
+    let last = text.rsplit_once(LINE_ANEW).map(|(_, last)| last).unwrap_or_default();
+    first.to_owned() + last
 }
 
 fn steady(text: &str) -> String {
@@ -184,6 +217,7 @@ fn steady(text: &str) -> String {
             // A scene's times are its own; those of this run are of this century's rest.
             _ if is_time && !bare.starts_with("2001-") => words.push_str("TIME"),
             _ if bare.starts_with("lh_") => words.push_str("SECRET"),
+            _ if bare.len() == 12 && bare.chars().all(|c| c.is_ascii_hexdigit()) => words.push_str("KEY"),
             _ => words.push_str(bare),
         }
         words.push_str(rest);
