@@ -49,7 +49,7 @@ pub(crate) async fn top(args: TopArgs) -> Result<ExitCode, Failure> {
     let mut screen = Screen::open()?;
     let mut mode = Mode::default();
     loop {
-        scene.look().await?;
+        scene.look().await;
         let looked = leasehold::clock::now();
         while leasehold::clock::now().since(looked) < LOOK {
             screen.draw(|frame| draw::draw(frame, &mut scene, &mode))?;

@@ -129,7 +129,7 @@ fn member_report(view: &View, plan: &Plan, session: &SessionRecord) -> MemberRep
         (!profile.ready, "not ready"),
         (!profile.settled, "settling"),
         (profile.leaving, "leaving"),
-        (marked(MarkKind::Drain), "drained"),
+        (view.is_drained(profile.name.as_str()), "drained"),
         (marked(MarkKind::Cordon), "cordoned"),
     ];
     let quota = plan.quota(&session.id);
