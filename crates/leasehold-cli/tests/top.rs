@@ -128,7 +128,7 @@ fn a_store_that_is_gone_is_said_to_be_and_found_again() {
     let anna = place.member("anna", &["--resources", "a,b", "--ttl", "5s"]);
     wait_until("anna has all", || place.owners("jobs").len() == 2);
     let terminal = Terminal::open(&place, (110, 30), &top(&place));
-    terminal.wait(&["pool jobs", "2 of 2 owned", "anna", " live "]);
+    terminal.wait(&["pool jobs", "2 of 2 owned", "anna", "live"]);
     redis.kill();
     terminal.wait(&["no answer for "]);
     assert!(terminal.shows().contains("anna"), "what was known stays there: {}", terminal.shows());
@@ -136,7 +136,7 @@ fn a_store_that_is_gone_is_said_to_be_and_found_again() {
     terminal.press(&["Home", "d"]);
     terminal.wait(&["no answer for ", "redis at 127.0.0.1"]);
     redis.restart();
-    terminal.wait(&[" live ", "2 of 2 owned", "anna"]);
+    terminal.wait(&["live", "2 of 2 owned", "anna"]);
     terminal.press(&["q"]);
     terminal.wait(&["over"]);
     anna.leave();
