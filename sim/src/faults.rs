@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use leasehold::ResourceId;
 use leasehold::store::memory::Snapshot;
-use leasehold::store::{Cursor, Freed, LeaseStore, MarkKind, Registry, Revoked, Version};
+use leasehold::store::{Cursor, LeaseStore, MarkKind, Registry, Revoked, Version};
 
 use crate::history::What;
 use crate::machine::Machine;
@@ -280,7 +280,7 @@ impl Trouble {
         }
     }
 
-    /// An operator takes a lease away: marks it, waits for a whole TTL, frees it.
+    /// An operator takes a lease away. Where its holder does not give it back, the others free it in their time.
     fn revoke(&self) {
         let world = Arc::clone(&self.world);
         tokio::spawn(async move {
@@ -293,14 +293,6 @@ impl Trouble {
             let term = leasehold::Term { resource: lease.resource.clone(), token: lease.token };
             if let Ok(Revoked::Marked) = world.store.revoke(&world.pool, &term).await {
                 world.fault(format!("an operator revokes {} token {}", term.resource, term.token));
-                world.time.sleep(lease.ttl).await;
-                if world.network(|network| network.store_mute) {
-                    return;
-                }
-                let freed = world.store.free_revoked(&world.pool, &term, leases.era.nonce).await;
-                if let Ok(Freed::Freed) = freed {
-                    world.fault(format!("the operator frees {} token {}", term.resource, term.token));
-                }
             }
         });
     }

@@ -21,12 +21,13 @@ pub(crate) async fn deploy(args: DeployArgs) -> Result<ExitCode, Failure> {
     if args.plane.json {
         print::json(&status)?;
     } else {
-        print::text(&said(&status))?;
+        print::sheet(&said(&status))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn said(status: &Status) -> String {
+fn said(status: &Status) -> print::Sheet {
+    let mut sheet = print::Sheet::default();
     let first = match &status.deployment {
         None => format!("nothing was ever deployed in the group {}\n", status.group),
         Some(deployment) => {
@@ -41,15 +42,13 @@ fn said(status: &Status) -> String {
             format!("{} {what}{reason}\n", deployment.version)
         }
     };
-    let rows: Vec<Vec<String>> = status
-        .runners
-        .iter()
-        .map(|runner| {
-            let [name, cameras] = [runner.runner_id.to_string(), runner.cameras.to_string()];
-            vec![runner.version.clone(), name, runner.status.to_owned(), cameras]
-        })
-        .collect();
-    first + &print::columns(&["VERSION", "RUNNER", "STATUS", "CAMERAS"], &rows)
+    sheet.text(&first);
+    let rows = status.runners.iter().map(|runner| {
+        let [name, cameras] = [runner.runner_id.to_string(), runner.cameras.to_string()];
+        vec![runner.version.clone(), name, runner.status.to_owned(), cameras]
+    });
+    sheet.table(&["VERSION", "RUNNER", "STATUS", "CAMERAS"], rows);
+    sheet
 }
 
 impl From<DeployError> for Failure {

@@ -10,7 +10,8 @@ use serde::Serialize;
 use crate::args::DoctorArgs;
 use crate::failure::Failure;
 use crate::inspect::open_existing;
-use crate::print;
+use crate::print::{self, Sheet, Tone};
+use crate::progress::Progress;
 
 #[derive(Serialize)]
 struct Report<'a> {
@@ -21,25 +22,29 @@ struct Report<'a> {
 
 pub(crate) async fn doctor(args: DoctorArgs) -> Result<ExitCode, Failure> {
     let store = open_existing(&args.store).await?;
+    let progress = Progress::begin("asking the server about its settings");
     let mut checkup = store.checkup().await?;
-    checkup.findings.extend(measure::findings(&store).await?);
+    checkup.findings.extend(measure::findings(&store, &progress).await?);
+    drop(progress);
     let report = Report { store: args.store.store.to_string(), checkup: &checkup };
     if args.json {
         print::json(&report)?;
     } else {
-        print::text(&lines(&report))?;
+        print::sheet(&lines(&report))?;
     }
     meets(checkup.grade, args.require_grade)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn lines(report: &Report<'_>) -> String {
+fn lines(report: &Report<'_>) -> Sheet {
     let Report { store, checkup } = report;
-    let mut lines = format!("{store}: {}\ngrade: {}\n", checkup.server, checkup.grade);
+    let mut lines = Sheet::default();
+    lines.text(&format!("{store}: {}\ngrade: {}\n", checkup.server, checkup.grade));
     for finding in &checkup.findings {
-        lines += &format!("{}  {}\n", if finding.weak { "weak" } else { "good" }, finding.what);
+        let verdict = if finding.weak { Tone::Warn.of("weak") } else { Tone::Good.of("good") };
+        lines.line(6, [verdict, format!("  {}", finding.what).into()]);
         if let Some(advice) = &finding.advice {
-            lines += &format!("      {advice}\n");
+            lines.line(6, [format!("      {advice}")]);
         }
     }
     lines

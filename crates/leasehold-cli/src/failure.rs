@@ -62,7 +62,11 @@ impl Failure {
     pub(crate) fn report(&self) -> ExitCode {
         if !self.message.is_empty() {
             // Where nobody listens to errors either, the exit code has to do.
-            let _ = writeln!(std::io::stderr(), "leasehold: {}", print::visible(&self.message));
+            let mut stderr = std::io::stderr();
+            let mut said = print::Sheet::default();
+            said.line(2, [print::Tone::Bad.of("leasehold:"), format!(" {}", self.message).into()]);
+            let reader = print::Reader { width: None, colour: print::shows_colours(&stderr) };
+            let _ = stderr.write_all(said.written(reader).as_bytes());
         }
         ExitCode::from(self.code)
     }

@@ -22,6 +22,7 @@ pub(crate) use status::status;
 
 use crate::args::StoreArgs;
 use crate::failure::{Failure, code};
+use crate::progress::Progress;
 
 /// How many rows of the ledger one read brings.
 const PAGE: usize = 1000;
@@ -44,13 +45,17 @@ pub(crate) async fn open_url(url: &StoreUrl) -> Result<Arc<dyn Store>, Failure> 
         StoreUrl::Memory => Err(Failure::usage(
             "memory: lives within one process; name a store that others share, as in sqlite:work.db",
         )),
-        url => Ok(open(url).await?),
+        url => {
+            let _progress = Progress::begin("opening the store");
+            Ok(open(url).await?)
+        }
     }
 }
 
 /// Reads a pool.
 pub(crate) async fn view(store: &Arc<dyn Store>, pool: &Pool) -> Result<View, Failure> {
     refuse_own(pool)?;
+    let _progress = Progress::begin(format!("reading the pool {pool}"));
     let mut view = View::new(pool.clone());
     view.refresh(&**store, &SystemClock).await?;
     Ok(view)
@@ -65,10 +70,12 @@ pub(crate) async fn read_ledger(
     mut each: impl FnMut(Vec<Entry>) -> Result<(), Failure>,
 ) -> Result<u64, Failure> {
     refuse_own(pool)?;
+    let progress = Progress::begin(format!("reading the ledger of {pool}, row"));
     loop {
         let page = store.ledger(pool, resource, after, PAGE).await?;
         let Some((last, _)) = page.last() else { return Ok(after) };
         after = *last;
+        progress.more(page.len());
         each(page.into_iter().map(|(_, entry)| entry).collect())?;
     }
 }

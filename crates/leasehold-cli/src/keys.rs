@@ -84,8 +84,10 @@ fn listed(found: &[KeyInfo], json: bool) -> Result<(), Failure> {
             info.name.clone(),
         ]
     };
-    let rows: Vec<Vec<String>> = found.iter().map(row).collect();
-    print::text(&print::columns(&["KEY", "ROLE", "TENANT", "POOLS", "MADE", "EXPIRES", "NAME"], &rows))
+    let rows = found.iter().map(row);
+    let mut sheet = print::Sheet::default();
+    sheet.table(&["KEY", "ROLE", "TENANT", "POOLS", "MADE", "EXPIRES", "NAME"], rows);
+    print::sheet(&sheet)
 }
 
 impl From<KeyError> for Failure {

@@ -29,6 +29,7 @@ mod operate;
 #[cfg(target_os = "linux")]
 mod poll;
 mod print;
+mod progress;
 #[cfg(target_os = "linux")]
 mod run;
 mod serve;

@@ -19,6 +19,7 @@ pub(crate) use leasehold::operate::put_mark;
 use crate::args::{ActArgs, MemberActArgs, MemberMarkArgs, PauseArgs, PinArgs, PoolArgs, ResourceActArgs};
 use crate::failure::{Failure, code};
 use crate::inspect::shifts;
+use crate::progress::Progress;
 use crate::{inspect, print};
 
 /// What was done, as JSON.
@@ -74,18 +75,21 @@ fn act(word: Word, member: Option<MemberName>, resource: Option<ResourceId>) -> 
 
 async fn run(args: &PoolArgs, how: &ActArgs, act: Act) -> Result<ExitCode, Failure> {
     let store = inspect::open_existing(&args.store).await?;
-    let preview = Preview::of(&args.pool, &inspect::view(&store, &args.pool).await?, &act);
+    let view = inspect::view(&store, &args.pool).await?;
+    let progress = Progress::begin("planning");
+    let preview = Preview::of(&args.pool, &view, &act);
+    drop(progress);
     if how.plan {
         if args.json {
             print::json(&preview)?;
         } else {
-            print::text(&lines(&preview))?;
+            print::sheet(&lines(&preview))?;
         }
         return Ok(ExitCode::SUCCESS);
     }
     let asks = !how.yes && !args.json && std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
     if asks {
-        print::text(&lines(&preview))?;
+        print::sheet(&lines(&preview))?;
         if !confirmed(&act)? {
             return Err(Failure::new(code::NO, "nothing was done"));
         }
@@ -126,10 +130,13 @@ pub(crate) async fn done(
 }
 
 /// What would happen, for people.
-pub(crate) fn lines(preview: &Preview) -> String {
+pub(crate) fn lines(preview: &Preview) -> print::Sheet {
     let already = if preview.already { "it is so already\n" } else { "" };
     let note = preview.note.as_ref().map(|note| format!("note: {note}\n")).unwrap_or_default();
-    format!("{}\n{already}{note}\n{}", preview.sentence, shifts(&preview.shifts))
+    let mut sheet = print::Sheet::default();
+    sheet.text(&format!("{}\n{already}{note}\n", preview.sentence));
+    sheet.add(shifts(&preview.shifts));
+    sheet
 }
 
 fn confirmed(act: &Act) -> Result<bool, Failure> {

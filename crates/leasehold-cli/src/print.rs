@@ -2,16 +2,37 @@
 //!
 //! What others have written into the store never tells a terminal what to do: see [`visible`].
 
+mod sheet;
+
 use std::borrow::Cow;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 
 use serde::Serialize;
 
+pub(crate) use self::sheet::{Reader, Sheet, Span, Tone};
 use crate::failure::{Failure, code};
 
 /// Writes text for people, with nothing in it that a terminal would obey.
 pub(crate) fn text(text: &str) -> Result<(), Failure> {
-    as_it_is(&visible(text))
+    let mut lines = Sheet::default();
+    lines.text(text);
+    sheet(&lines)
+}
+
+/// Writes lines and tables for people, as wide as their terminal is.
+pub(crate) fn sheet(sheet: &Sheet) -> Result<(), Failure> {
+    let width =
+        terminal_size::terminal_size().map(|(width, _)| usize::from(width.0)).filter(|width| *width > 0);
+    let is_terminal = io::stdout().is_terminal();
+    as_it_is(
+        &sheet.written(Reader { width: width.filter(|_| is_terminal), colour: shows_colours(&io::stdout()) }),
+    )
+}
+
+/// Whether this is a terminal on which colours are wanted: see no-color.org.
+pub(crate) fn shows_colours(stream: &impl IsTerminal) -> bool {
+    let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    stream.is_terminal() && !unwanted && std::env::var_os("TERM").is_some_and(|term| term != "dumb")
 }
 
 /// The text with every control character but the end of a line, and every one that changes the direction of what
@@ -68,22 +89,6 @@ pub(crate) fn time(wall_nanos: u64) -> String {
     jiff::Timestamp::from_nanosecond(nanos).map_or_else(|_| nanos.to_string(), |at| format!("{at:.3}"))
 }
 
-/// Lines in columns, as wide as they need to be, headings first. Nothing is cut.
-pub(crate) fn columns(headings: &[&str], rows: &[Vec<String>]) -> String {
-    let mut widths: Vec<usize> = headings.iter().map(|heading| heading.chars().count()).collect();
-    for row in rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.chars().count());
-        }
-    }
-    let line = |cells: &[String]| {
-        let padded = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
-        padded.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
-    };
-    let headings: Vec<String> = headings.iter().map(|heading| (*heading).to_owned()).collect();
-    std::iter::once(line(&headings)).chain(rows.iter().map(|row| line(row))).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,11 +99,5 @@ mod tests {
         assert_eq!(visible("\u{9b}31m\u{85}"), "\\x9b31m\\x85");
         assert_eq!(visible("\u{202e}gpj.exe\u{2066}\u{200f}"), "\\u{202e}gpj.exe\\u{2066}\\u{200f}");
         assert!(matches!(visible("Köln, 東京: ok\n"), Cow::Borrowed(_)));
-    }
-
-    #[test]
-    fn columns_are_as_wide_as_their_widest_cell() {
-        let rows = [vec!["a".to_owned(), "bb".to_owned()], vec!["ccc".to_owned(), String::new()]];
-        assert_eq!(columns(&["X", "Y"], &rows), "X    Y\na    bb\nccc\n");
     }
 }

@@ -14,6 +14,7 @@ use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, Ke
 use self::scene::{Focus, Scene, Sort};
 use crate::args::TopArgs;
 use crate::failure::{Failure, code};
+use crate::progress::Progress;
 use crate::terminal::{self, Ends, Screen, broken};
 use crate::{inspect, operate};
 
@@ -44,10 +45,11 @@ pub(crate) async fn top(args: TopArgs) -> Result<ExitCode, Failure> {
     }
     let mut scene = Scene::new(store, args.store.store.to_string(), args.pool).await?;
     let mut ends = Ends::receive().map_err(|error| Failure::system("signals cannot be received", &error))?;
+    Progress::silence();
     let mut screen = Screen::open()?;
     let mut mode = Mode::default();
     loop {
-        scene.look().await?;
+        scene.look().await;
         let looked = leasehold::clock::now();
         while leasehold::clock::now().since(looked) < LOOK {
             screen.draw(|frame| draw::draw(frame, &mut scene, &mode))?;

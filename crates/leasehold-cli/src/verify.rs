@@ -18,7 +18,8 @@ use serde::Serialize;
 use crate::args::VerifyArgs;
 use crate::failure::{Failure, code};
 use crate::inspect::{count, open_url, read_ledger};
-use crate::print;
+use crate::print::{self, Sheet, Span, Tone};
+use crate::progress::Progress;
 
 /// Rows are written behind the work, hardly ever so much later: a handoff of this moment is undecided until its last
 /// rows are there. Those of a store that is far behind come later still, and it stays undecided until then.
@@ -66,6 +67,7 @@ pub(crate) async fn verify(args: VerifyArgs) -> Result<ExitCode, Failure> {
     let mut verdicts = judge_all(&args, &mut pools, store.as_ref()).await?;
     let settled = |report: &PoolReport| report.verdict.is_clean() && report.verdict.undecided.is_empty();
     if store.is_some() && !verdicts.iter().all(settled) {
+        let _progress = Progress::begin("waiting for the last rows, which are written behind the work");
         tokio::time::sleep(SETTLE).await;
         verdicts = judge_all(&args, &mut pools, store.as_ref()).await?;
     }
@@ -87,9 +89,10 @@ pub(crate) async fn verify(args: VerifyArgs) -> Result<ExitCode, Failure> {
     if args.json {
         print::json(&report)?;
     } else {
-        let mut text: String = report.pools.iter().map(pool_text).collect();
-        text += &last_line(&report, overlap);
-        print::text(&text)?;
+        let mut sheet = Sheet::default();
+        report.pools.iter().for_each(|pool| sheet.add(pool_sheet(pool)));
+        last_line(&report, overlap, &mut sheet);
+        print::sheet(&sheet)?;
     }
     Ok(ExitCode::from(if clean { code::DONE } else { code::VIOLATED }))
 }
@@ -105,10 +108,13 @@ async fn judge_all(
     }
     let asked = |pool: &Pool| args.pool.as_ref().is_none_or(|only| only == pool);
     let there = pools.iter().filter(|(pool, rows)| asked(pool) && !rows.entries.is_empty());
+    let progress = Progress::begin("judging pools");
+    progress.of(there.clone().count());
     let judged: Vec<PoolReport> = there
-        .map(|(pool, rows)| PoolReport {
-            pool: pool.clone(),
-            verdict: judge(&rows.entries, args.clock_error),
+        .map(|(pool, rows)| {
+            let verdict = judge(&rows.entries, args.clock_error);
+            progress.more(1);
+            PoolReport { pool: pool.clone(), verdict }
         })
         .collect();
     if judged.is_empty() {
@@ -183,47 +189,53 @@ fn read_file(path: &Path, replay: &mut Replay) -> io::Result<usize> {
 }
 
 /// The whole in one line: what was found, and what the rows do not show.
-fn last_line(report: &Report, overlap: Duration) -> String {
-    let found = if report.clean { "clean".to_owned() } else { count(report.violations, "violation") };
-    let mut line = format!("{found}: overlap {}", seconds(overlap));
+fn last_line(report: &Report, overlap: Duration, sheet: &mut Sheet) {
+    let found = match report.violations {
+        0 => Tone::Good.of("clean"),
+        violations => Tone::Bad.of(count(violations, "violation")),
+    };
+    let mut line = format!(": overlap {}", seconds(overlap));
     if report.undecided > 0 {
         line += &format!(", {} undecided", count(report.undecided, "moment"));
     }
     if report.missing > 0 {
         line += &format!(", {} missing", count(usize::try_from(report.missing).unwrap_or(usize::MAX), "row"));
     }
-    line + "\n"
+    sheet.line(2, [found, line.into()]);
 }
 
-fn pool_text(report: &PoolReport) -> String {
+fn pool_sheet(report: &PoolReport) -> Sheet {
     let PoolReport { pool, verdict } = report;
     let begins = print::time(verdict.begins.wall_nanos);
-    let mut text = format!("{pool}: from {begins} for {}\n", seconds(verdict.span));
-    let rows: Vec<Vec<String>> = verdict.resources.iter().map(row).collect();
-    if !rows.is_empty() {
-        text += &print::columns(&["RESOURCE", "TERMS", "OVERLAP", "UNOWNED", "WORST GAP"], &rows);
+    let mut sheet = Sheet::default();
+    sheet.text(&format!("{pool}: from {begins} for {}", seconds(verdict.span)));
+    if !verdict.resources.is_empty() {
+        let headings = ["RESOURCE", "TERMS", "OVERLAP", "UNOWNED", "WORST GAP"];
+        sheet.table(&headings, verdict.resources.iter().map(row));
     }
     for late in verdict.late_stops() {
-        text += &format!("{late}\n");
+        sheet.text(&late.to_string());
     }
     for violation in &verdict.violations {
-        text += &format!("violation: {violation}\n");
+        sheet.line(2, [Tone::Bad.of("violation:"), format!(" {violation}").into()]);
     }
     let undecided: Vec<String> = verdict.undecided.iter().map(ToString::to_string).collect();
     if !undecided.is_empty() {
         let moments = count(undecided.len(), "moment");
-        text += &format!("{moments} undecided because rows are missing: {}\n", undecided.join("; "));
+        sheet.text(&format!("{moments} undecided because rows are missing: {}", undecided.join("; ")));
     }
-    text + &format!("{verdict}\n\n")
+    sheet.text(&format!("{verdict}\n\n"));
+    sheet
 }
 
-fn row(report: &leasehold::ledger::verify::ResourceReport) -> Vec<String> {
+fn row(report: &leasehold::ledger::verify::ResourceReport) -> Vec<Span> {
     let worst = report.worst_gap().map(ToString::to_string).unwrap_or_default();
+    let overlap = if report.overlap.is_zero() { Tone::Plain } else { Tone::Bad };
     vec![
-        report.resource.to_string(),
-        report.terms.to_string(),
-        seconds(report.overlap),
-        seconds(report.unowned),
-        worst,
+        report.resource.to_string().into(),
+        report.terms.to_string().into(),
+        overlap.of(seconds(report.overlap)),
+        seconds(report.unowned).into(),
+        worst.into(),
     ]
 }

@@ -7,7 +7,7 @@ mod golden;
 mod marks;
 mod support;
 
-use support::{Place, leasehold, ran, wait_until};
+use support::{COMMANDS, Place, leasehold, ran, wait_until};
 
 /// Runs the program without a store.
 fn told(args: &[&str]) -> String {
@@ -15,30 +15,6 @@ fn told(args: &[&str]) -> String {
     assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{args:?}");
     said.out
 }
-
-const COMMANDS: [&str; 21] = [
-    "demo",
-    "run",
-    "check",
-    "status",
-    "show",
-    "plan",
-    "explain",
-    "events",
-    "drain",
-    "undrain",
-    "cordon",
-    "uncordon",
-    "pin",
-    "unpin",
-    "pause",
-    "resume",
-    "revoke",
-    "resign",
-    "top",
-    "completions",
-    "man",
-];
 
 #[test]
 fn every_command_has_help_with_examples_that_fits_on_a_screen() {

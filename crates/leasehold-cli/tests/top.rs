@@ -6,6 +6,7 @@ mod support;
 
 use std::process::Command;
 
+use leasehold_testkit::{Persistence, Redis, RedisSetup};
 use nix::sys::signal::Signal;
 use support::{Place, leasehold, ran, wait_until};
 
@@ -114,6 +115,30 @@ fn an_operator_sees_and_steers_a_pool_in_a_terminal() {
     small.wait(&["MEMBER", "anna", "RESOURCE", "job-1"]);
     small.press(&["?"]);
     small.wait(&["keys"]);
+    anna.leave();
+}
+
+/// The store is killed before the viewer's eyes: what is shown is said to be old, and goes on when the store is back.
+#[test]
+fn a_store_that_is_gone_is_said_to_be_and_found_again() {
+    let setup = RedisSetup { persistence: Persistence::Always, ..RedisSetup::default() };
+    let mut redis = Redis::start_with(setup);
+    let place = Place::on(redis.url());
+    place.told(&["migrate", "--fresh"]);
+    let anna = place.member("anna", &["--resources", "a,b", "--ttl", "5s"]);
+    wait_until("anna has all", || place.owners("jobs").len() == 2);
+    let terminal = Terminal::open(&place, (110, 30), &top(&place));
+    terminal.wait(&["pool jobs", "2 of 2 owned", "anna", "live"]);
+    redis.kill();
+    terminal.wait(&["no answer for "]);
+    assert!(terminal.shows().contains("anna"), "what was known stays there: {}", terminal.shows());
+    // An act fails with a sentence, and the view goes on.
+    terminal.press(&["Home", "d"]);
+    terminal.wait(&["no answer for ", "redis at 127.0.0.1"]);
+    redis.restart();
+    terminal.wait(&["live", "2 of 2 owned", "anna"]);
+    terminal.press(&["q"]);
+    terminal.wait(&["over"]);
     anna.leave();
 }
 

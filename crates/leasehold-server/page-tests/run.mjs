@@ -1,11 +1,12 @@
 // Runs every story, one after the other, and closes with a line that is counted like any other test's.
 
 import { close, open } from "./stage.mjs";
+import { stories as delay } from "./delay.mjs";
 import { stories as many } from "./many.mjs";
 import { stories as operators } from "./operators.mjs";
 
 const wanted = process.argv[2];
-const parts = Object.entries({ operators, many }).filter(([name]) => !wanted || name === wanted);
+const parts = Object.entries({ operators, many, delay }).filter(([name]) => !wanted || name === wanted);
 let passed = 0;
 let failed = 0;
 try {

@@ -70,6 +70,25 @@ export async function ask(url, method, path, body, key) {
   return { status: response.status, body: text ? JSON.parse(text) : undefined };
 }
 
+const RESOURCES_EACH = 100;
+
+// A member that holds its part and keeps still: it may be silent for ten minutes.
+export async function hold(url, number) {
+  const id = "node-" + String(number).padStart(3, "0");
+  const profile = { name: id, ready: true, settled: true, plan_version: 1, labels: { zone: "z" + (number % 7) }, version: "1.2." + (number % 3) };
+  const call = async (name, body) => {
+    const answer = await ask(url, "POST", "/api/v1/store/" + name, body);
+    assert.equal(answer.status, 200, JSON.stringify(answer.body));
+    return answer.body;
+  };
+  const { value: era } = await call("open", { session: { pool: "many", id: id + "-1", ttl_ms: 600000, profile } });
+  const wanted = Array.from({ length: RESOURCES_EACH }, (_, at) => ({ resource: "job-" + String(number * RESOURCES_EACH + at).padStart(5, "0"), floor: 0 }));
+  await call("acquire", { session: id + "-1", pulse: { era, number: 1, confirmed: 0 }, wanted });
+  return { id: id + "-1", era, call };
+}
+
+export const live = (view) => until("the page is live", () => view.$eval("#link", (link) => link.classList.contains("live")));
+
 let browser;
 export async function open() {
   browser = await chromium.launch({ executablePath: process.env.CHROMIUM || "/usr/bin/chromium", args: ["--no-sandbox", "--disable-dev-shm-usage"] });

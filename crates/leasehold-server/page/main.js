@@ -14,8 +14,10 @@ import * as panels from "./panels.js";
 let listening;
 let state = "wait";
 let due = false;
+let later = false;
 
-// Everything is drawn at most once a frame, however much is heard. A page that nobody sees draws nothing.
+// Everything is drawn at most once a frame, however much is heard. A page that nobody sees draws nothing. Who owns what comes first;
+// the figures about it, which look at everything, after it is on the screen.
 function soon() {
   if (due) return;
   due = true;
@@ -27,11 +29,16 @@ function soon() {
 
 function draw() {
   if (!model.members || now() === undefined) return;
-  panels.levels();
-  panels.members(act);
+  grid.draw();
   panels.matches();
   panels.feed();
-  grid.draw();
+  if (later) return;
+  later = true;
+  setTimeout(() => {
+    later = false;
+    panels.levels();
+    panels.members(act);
+  });
 }
 
 function linked(now_, text, status) {

@@ -4,6 +4,8 @@ import { asked } from "./address.js";
 
 export const model = { head: {}, members: new Map(), resources: new Map(), feed: [], complete: false };
 const FEED_MAX = 300;
+// Of no more rows than these each is put into its place; of more, all are put in order anew.
+const FEW = 50;
 let order = null;
 let fresh = null;
 
@@ -26,6 +28,7 @@ export function take(change) {
     model.feed = [];
   }
   const into = fresh || model;
+  const few = order !== null && !fresh && change.resources.length <= FEW && !change.resources_gone.length;
   for (const row of change.members) into.members.set(row.id, row);
   for (const id of change.members_gone) into.members.delete(id);
   for (const row of change.resources) into.resources.set(row.id, findable(row));
@@ -37,7 +40,23 @@ export function take(change) {
     model.resources = fresh.resources;
     if (change.whole === "last" || change.whole === "both") { model.complete = true; fresh = null; }
   }
-  order = null;
+  if (!few || !change.resources.every(place)) order = null;
+}
+
+// Puts a row that is new or changed into its place among those that are asked for, which is known where they are in the order of their ids.
+function place(row) {
+  if (asked.sort in by && asked.sort !== "id") return false;
+  let [from, to] = [0, order.length];
+  while (from < to) {
+    const middle = (from + to) >> 1;
+    if (order[middle].id < row.id) from = middle + 1;
+    else to = middle;
+  }
+  const known = order[from]?.id === row.id ? 1 : 0;
+  const wanted = matching();
+  if (wanted(row)) order.splice(from, known, row);
+  else order.splice(from, known);
+  return true;
 }
 
 const is = {
@@ -59,13 +78,17 @@ const by = {
 
 export const asked_anew = () => { order = null; };
 
+// Whether a row is asked for.
+function matching() {
+  const words = asked.q.toLowerCase().split(/\s+/).filter(Boolean);
+  const state = is[asked.state];
+  return (row) => (!asked.owner || row.owner === asked.owner) && (!state || state(row)) && words.every((word) => row.found.includes(word));
+}
+
 // The rows that are asked for, in order.
 export function rows() {
   if (order) return order;
-  const words = asked.q.toLowerCase().split(/\s+/).filter(Boolean);
-  const state = is[asked.state];
-  order = [...model.resources.values()].filter((row) =>
-    (!asked.owner || row.owner === asked.owner) && (!state || state(row)) && words.every((word) => row.found.includes(word)));
+  order = [...model.resources.values()].filter(matching());
   order.sort(by[asked.sort] || by.id);
   return order;
 }

@@ -53,27 +53,33 @@ export function levels() {
   say($("trouble"), trouble);
 }
 
-const cells = new Map();
+// By the member's id: its row, what that shows, and the cell that changes all the time.
+const made = new Map();
+const { compare } = new Intl.Collator();
 
+// A member whose row does not show it any more gets a new one; the table is made anew only if others are there than before.
 export function members(act) {
-  const all = [...model.members.values()].sort((a, b) => a.name.localeCompare(b.name) || (a.id < b.id ? -1 : 1));
-  const shape = JSON.stringify([mayAct(), all.map(({ heard, ...rest }) => rest)]);
+  const all = [...model.members.values()].sort((a, b) => compare(a.name, b.name) || (a.id < b.id ? -1 : 1));
+  const shape = JSON.stringify([mayAct(), all.map((member) => member.id)]);
   if (members.shape !== shape) {
     members.shape = shape;
-    cells.clear();
+    made.clear();
     const titles = ["Member", "Holds", "Share", "Version", "Last beat"].map((text) => el("th", { scope: "col" }, text));
     const head = el("tr", {}, ...titles, mayAct() ? el("th", { scope: "col" }, el("span", {}, "Acts")) : "");
     fill($("members"), all.length ? el("table", {}, el("thead", {}, head), el("tbody", {}, ...all.map((member) => row(member, act)))) : el("p", {}, "Nobody is there."));
     owners(all);
   }
   for (const member of all) {
-    const cell = cells.get(member.id);
-    if (!cell) continue;
+    const before = made.get(member.id);
+    if (before.shows !== shown(member)) before.element.replaceWith(row(member, act));
+    const { cell } = made.get(member.id);
     const silent = member.heard === null ? undefined : now() - member.heard;
     say(cell, silent === undefined ? "–" : span(silent) + " ago");
     cell.className = silent > member.ttl_ms * 0.6 ? "number late" : "number";
   }
 }
+
+const shown = ({ heard, ...rest }) => JSON.stringify(rest);
 
 function row(member, act) {
   const [least, most] = member.share || [0, 0];
@@ -81,16 +87,17 @@ function row(member, act) {
   const tags = member.state.map((word) => el("span", { class: "tag warn" }, word));
   if (member.kind === "rest") tags.push(el("span", { class: "tag soft" }, "REST"));
   const beat = el("td", { class: "number" });
-  cells.set(member.id, beat);
   const owns = el("button", { class: "plain", type: "button", title: "Show what it owns", onclick: () => ask({ owner: asked.owner === member.name ? "" : member.name }) }, own(member.name));
   const button = (word) => el("button", { type: "button", "aria-label": word + " " + member.name, onclick: () => act({ act: word, member: member.name }) }, word);
   const drained = member.state.includes("drained");
   const cordoned = member.state.includes("cordoned");
   const acts = member.kind === "rest" ? "" : [button(drained ? "undrain" : "drain"), button(cordoned ? "uncordon" : "cordon")];
-  return el("tr", {}, el("td", { title: member.id }, owns, " ", ...tags),
+  const element = el("tr", {}, el("td", { title: member.id }, owns, " ", ...tags),
     el("td", { class: "number" }, el("progress", { max: String(Math.max(most, member.held, 1)), value: String(member.held), "aria-label": member.name + " holds " + member.held + " of " + share }), " " + member.held),
     el("td", { class: "number" }, share + (member.capacity === null ? "" : " of " + member.capacity)), el("td", {}, member.version || "–"), beat,
     mayAct() ? el("td", { class: "acts" }, acts) : "");
+  made.set(member.id, { element, cell: beat, shows: shown(member) });
+  return element;
 }
 
 // Whoever may be chosen as an owner: members, and whoever else owns something.

@@ -1,8 +1,11 @@
-//! Listening: who was heard, who has been silent for a whole TTL, and how long the store has been frozen.
+//! Listening: who was heard, who has been silent for a whole TTL, what was revoked a whole TTL ago, and how long the store has been frozen.
 //!
 //! Invariant: silence is counted on this machine's clock, from *after* the answer that first showed a beat. After reads
 //! that were far apart a session has a third of its TTL more to be heard: we were deaf, or the store was gone, and it may
-//! not have been able to speak. Orphans and freezes, which cannot speak, are counted anew then.
+//! not have been able to speak. Orphans, revoked terms and freezes, which cannot speak, are counted anew then.
+//!
+//! Invariant: a revoked term is counted only in a store that is not frozen, and anew in a new era: a holder that reasserts it trusts it
+//! again without having heard that it was revoked.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,7 +24,8 @@ const DEAF_SLACK: Duration = Duration::from_millis(500);
 #[derive(Debug, Default)]
 pub struct Listener {
     heard: BTreeMap<MemberId, Heard>,
-    orphans: BTreeMap<ResourceId, Orphan>,
+    orphans: BTreeMap<ResourceId, Counted>,
+    revoked: BTreeMap<ResourceId, Counted>,
     era: Option<(Nonce, bool)>,
     era_since: Moment,
     last_read: Moment,
@@ -64,12 +68,19 @@ impl Heard {
     }
 }
 
+/// A term that is over once it has been heard unchanged for a whole TTL of its holder.
 #[derive(Debug, Clone)]
-struct Orphan {
+struct Counted {
     holder: MemberId,
     token: Token,
     since: Moment,
     ttl: Duration,
+}
+
+impl Counted {
+    fn due(&self) -> Moment {
+        self.since.after(self.ttl)
+    }
 }
 
 impl Listener {
@@ -106,6 +117,7 @@ impl Listener {
         if is_new_era {
             self.era_since = at;
             self.orphans.clear();
+            self.revoked.clear();
             // After a thaw silence goes on: beats are kept under one nonce. In a new era nothing that was heard counts.
             if before.is_none_or(|(nonce, _)| nonce != era.nonce) {
                 self.heard.clear();
@@ -115,9 +127,9 @@ impl Listener {
         }
         self.hear_sessions(view, at, gap);
         self.hear_told(view, at, era.nonce);
-        // Where nothing is an orphan, nothing becomes one without a change. A new era has forgotten which were.
-        if changed || is_new_era || !self.orphans.is_empty() {
-            self.hear_orphans(view, at, gap);
+        // Where nothing is counted, nothing begins to be without a change. A new era has forgotten what was.
+        if changed || is_new_era || !self.orphans.is_empty() || !self.revoked.is_empty() {
+            self.hear_leases(view, at, gap, era.frozen);
         }
     }
 
@@ -150,15 +162,17 @@ impl Listener {
         }
     }
 
-    /// Leases whose holder has no session at all, not even an ended one.
-    fn hear_orphans(&mut self, view: &View, at: Moment, gap: Duration) {
-        let mut orphans = BTreeMap::new();
+    /// Leases whose holder has no session at all, not even an ended one; and those that were revoked.
+    fn hear_leases(&mut self, view: &View, at: Moment, gap: Duration, frozen: bool) {
+        let (mut orphans, mut revoked) = (BTreeMap::new(), BTreeMap::new());
         for (resource, lease) in view.leases() {
             let Some(holder) = &lease.holder else { continue };
-            if view.sessions().contains_key(holder) {
-                continue;
-            }
-            let since = match self.orphans.get(resource) {
+            let (before, counted) = match view.sessions().get(holder) {
+                None => (&self.orphans, &mut orphans),
+                Some(session) if lease.revoked && !session.ended && !frozen => (&self.revoked, &mut revoked),
+                Some(_) => continue,
+            };
+            let since = match before.get(resource) {
                 Some(old)
                     if old.holder == *holder && old.token == lease.token && !is_deaf(gap, lease.ttl) =>
                 {
@@ -166,10 +180,10 @@ impl Listener {
                 }
                 _ => at,
             };
-            let orphan = Orphan { holder: holder.clone(), token: lease.token, since, ttl: lease.ttl };
-            orphans.insert(resource.clone(), orphan);
+            let term = Counted { holder: holder.clone(), token: lease.token, since, ttl: lease.ttl };
+            counted.insert(resource.clone(), term);
         }
-        self.orphans = orphans;
+        (self.orphans, self.revoked) = (orphans, revoked);
     }
 
     /// Living sessions that have been silent for their whole TTL, with the beat last heard and the moment at
@@ -194,12 +208,24 @@ impl Listener {
     #[must_use]
     pub fn orphans(&self, now: Moment) -> Vec<(MemberId, Term)> {
         let gap = now.since(self.last_read);
-        let due = self
-            .orphans
-            .iter()
-            .filter(|(_, orphan)| orphan.since.after(orphan.ttl) <= now && !is_deaf(gap, orphan.ttl));
+        let due = self.orphans.iter().filter(|(_, orphan)| orphan.due() <= now && !is_deaf(gap, orphan.ttl));
         due.map(|(resource, orphan)| {
             (orphan.holder.clone(), Term { resource: resource.clone(), token: orphan.token })
+        })
+        .collect()
+    }
+
+    /// Revoked terms that their living holders have kept for a whole TTL since that was heard, and the moment at which it was complete. No
+    /// beat that was answered since has extended them, so whoever held them trusts them no longer.
+    #[must_use]
+    pub fn revoked(&self, now: Moment) -> Vec<(MemberId, Term, Moment)> {
+        let at_once = made(Mistake::RevokedFreedAtOnce);
+        let gap = now.since(self.last_read);
+        let due = self.revoked.iter().filter(|(_, term)| !is_deaf(gap, term.ttl));
+        let due = due.filter(|(_, term)| term.due() <= now || at_once);
+        due.map(|(resource, term)| {
+            let due = if at_once { term.since } else { term.due() };
+            (term.holder.clone(), Term { resource: resource.clone(), token: term.token }, due)
         })
         .collect()
     }
@@ -233,8 +259,9 @@ impl Listener {
         }
         let others = self.heard.iter().filter(|(id, heard)| !heard.ended && Some(*id) != me);
         let silences = others.map(|(_, heard)| heard.due());
-        let orphans = self.orphans.values().map(|orphan| orphan.since.after(orphan.ttl));
-        silences.chain(orphans).min()
+        let orphans = self.orphans.values().map(Counted::due);
+        let revoked = self.revoked.values().filter(|term| Some(&term.holder) != me).map(Counted::due);
+        silences.chain(orphans).chain(revoked).min()
     }
 }
 

@@ -21,6 +21,8 @@ pub enum Mistake {
     ChildrenOutliveTrust,
     /// Heartbeats extend trust in terms that were revoked.
     RevokedTermsAreExtended,
+    /// A revoked term is freed as soon as others hear of it.
+    RevokedFreedAtOnce,
     /// A frozen store is thawed at once.
     ThawedAtOnce,
     /// The store: a beat revives a session that was ended.
@@ -45,7 +47,7 @@ mod present {
 
     impl Mistake {
         /// Every one of them.
-        pub const ALL: [Self; 15] = [
+        pub const ALL: [Self; 16] = [
             Self::TrustFromTheAnswer,
             Self::NoMargin,
             Self::LapsedTrustRevives,
@@ -54,6 +56,7 @@ mod present {
             Self::ReleasedBeforeTheWorkStopped,
             Self::ChildrenOutliveTrust,
             Self::RevokedTermsAreExtended,
+            Self::RevokedFreedAtOnce,
             Self::ThawedAtOnce,
             Self::BeatsRevive,
             Self::ReleaseWithoutToken,

@@ -11,6 +11,7 @@ mod perform;
 mod preview;
 
 pub use act::{Act, ActError, Word};
+pub(crate) use act::{RESIGNS, SEAT};
 pub use perform::{Outcome, perform, put_mark};
 pub use preview::{Load, Preview, Shift, Shifts};
 

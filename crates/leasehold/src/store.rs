@@ -178,7 +178,8 @@ pub trait LeaseStore: fmt::Debug + Send + Sync + 'static {
     async fn revoke(&self, pool: &Pool, term: &Term) -> Result<Revoked, StoreError>;
 
     /// Frees a revoked term. The caller has waited a whole TTL of the holder since its own
-    /// [`revoke`](Self::revoke) was confirmed, and `era` is the nonce that it read before that.
+    /// [`revoke`](Self::revoke) was confirmed, or since it read that the term is revoked, and has seen the store under `era`, and not
+    /// frozen, all that time.
     async fn free_revoked(&self, pool: &Pool, term: &Term, era: Nonce) -> Result<Freed, StoreError>;
 
     /// Frees a lease whose holder's session is absent (neither alive nor a tombstone). The caller has heard

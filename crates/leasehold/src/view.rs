@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::clock::{Clock, Moment};
 use crate::lease::{MemberId, Nonce, Pool, ResourceId, Token};
+use crate::operate::{RESIGNS, SEAT};
 use crate::plan::{self, Facts};
 use crate::store::{
     Changed, Cursor, Declared, Era, LeaseRecord, Listing, ListingId, Mark, MarkKind, Others, SessionRecord,
@@ -115,6 +116,17 @@ impl View {
     #[must_use]
     pub fn mark(&self, kind: MarkKind, subject: &str) -> Option<&Mark> {
         self.marks.get(&(kind, subject.to_owned())).filter(|mark| mark.value.is_some())
+    }
+
+    /// Whether members of this name are to hold nothing. A leader that is to resign is drained from one term: once somebody leads under a
+    /// newer token the mark says nothing more, whether or not whoever set it came to take it back.
+    #[must_use]
+    pub fn is_drained(&self, name: &str) -> bool {
+        let Some(value) = self.mark(MarkKind::Drain, name).and_then(|mark| mark.value.as_deref()) else {
+            return false;
+        };
+        let resigns_from: Option<Token> = value.strip_prefix(RESIGNS).and_then(|token| token.parse().ok());
+        resigns_from.is_none_or(|from| self.leases.get(SEAT).is_none_or(|lease| lease.token <= from))
     }
 
     /// The version of the mark of this kind on this subject, in force or removed.
@@ -385,7 +397,7 @@ impl View {
                 ready: profile.ready,
                 settled: profile.settled,
                 leaving: profile.leaving,
-                drained: self.mark(MarkKind::Drain, profile.name.as_str()).is_some(),
+                drained: self.is_drained(profile.name.as_str()),
                 cordoned: self.mark(MarkKind::Cordon, profile.name.as_str()).is_some(),
                 listing,
             }

@@ -11,6 +11,7 @@ use leasehold::store::{Cursor, Finding, SERVER_POOL, Store};
 use leasehold::{MemberName, Pool};
 
 use crate::failure::Failure;
+use crate::progress::Progress;
 
 /// How many calls are timed.
 const CALLS: usize = 20;
@@ -23,7 +24,7 @@ const POOLS: usize = 16;
 const CLOCK_ERROR: Duration = Duration::from_secs(1);
 
 /// Everything that is found by use.
-pub(super) async fn findings(store: &Arc<dyn Store>) -> Result<Vec<Finding>, Failure> {
+pub(super) async fn findings(store: &Arc<dyn Store>, progress: &Progress) -> Result<Vec<Finding>, Failure> {
     let mut pools = store.pools().await?;
     pools.retain(|pool| pool.as_str() != SERVER_POOL);
     pools.truncate(POOLS);
@@ -32,12 +33,17 @@ pub(super) async fn findings(store: &Arc<dyn Store>) -> Result<Vec<Finding>, Fai
         None => Pool::new("doctor").map_err(|error| Failure::usage(error.to_string()))?,
     };
     let mut took = Vec::with_capacity(CALLS);
+    progress.now("timing calls");
+    progress.of(CALLS);
     for _ in 0..CALLS {
         let began = clock::now();
         store.marks(&probe, Cursor::START).await?;
         took.push(clock::now().since(began));
+        progress.more(1);
     }
     let (mut rows, mut ttl, mut versions, mut frozen) = (Vec::new(), None, BTreeSet::new(), false);
+    progress.now("looking at pools");
+    progress.of(pools.len());
     for pool in &pools {
         let sessions = store.sessions(pool, Cursor::START).await?;
         frozen |= sessions.era.frozen;
@@ -46,6 +52,7 @@ pub(super) async fn findings(store: &Arc<dyn Store>) -> Result<Vec<Finding>, Fai
             versions.extend(session.profile.version.clone());
         }
         rows.extend(newest(store, pool).await?);
+        progress.more(1);
     }
     let mut findings = vec![
         Finding::good("the store answers, and what it keeps is of a form that this version knows"),

@@ -1,4 +1,4 @@
-//! The calls of the store, as the library tells them to the process's metrics: counters and histograms, and nothing else.
+//! What the library tells to the process's metrics: the calls of the store, and how much trust was left when heartbeats were confirmed.
 //!
 //! Invariant: what is kept does not grow with what is told. There are at most [`SERIES_MAX`] series of a kind, and a histogram is
 //! its buckets.
@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use metrics::{
-    Counter, Gauge, Histogram, HistogramFn, Key, KeyName, Label, Metadata, Recorder, SharedString, Unit,
+    Counter, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, Label, Metadata, Recorder, SharedString,
+    Unit,
 };
 
 use super::page::Page;
@@ -32,12 +33,17 @@ pub(super) fn write(page: &mut Page) {
 
 struct Calls {
     counters: Mutex<BTreeMap<Key, Arc<AtomicU64>>>,
+    gauges: Mutex<BTreeMap<Key, Arc<Margin>>>,
     histograms: Mutex<BTreeMap<Key, Arc<Buckets>>>,
 }
 
 impl Calls {
     const fn new() -> Self {
-        Self { counters: Mutex::new(BTreeMap::new()), histograms: Mutex::new(BTreeMap::new()) }
+        Self {
+            counters: Mutex::new(BTreeMap::new()),
+            gauges: Mutex::new(BTreeMap::new()),
+            histograms: Mutex::new(BTreeMap::new()),
+        }
     }
 
     fn write(&self, page: &mut Page) {
@@ -49,6 +55,15 @@ impl Calls {
                 page.family(family, "counter", "Calls of the store, by call and outcome.");
             }
             page.sample(family, &labels(key), count.load(Ordering::Relaxed));
+        }
+        let gauges = lock(&self.gauges);
+        for (key, margin) in &*gauges {
+            let (name, margin) = (key.name(), lock(&margin.0));
+            page.family(name, "gauge", "What was left of the TTL when the last heartbeat was confirmed.");
+            page.sample(name, &labels(key), margin.last);
+            let least = format!("{name}_least");
+            page.family(&least, "gauge", "The least that was ever left since this process began.");
+            page.sample(&least, &labels(key), margin.least);
         }
         let histograms = lock(&self.histograms);
         for (key, buckets) in &*histograms {
@@ -89,12 +104,43 @@ impl Recorder for Calls {
         series(&self.counters, key).map_or_else(Counter::noop, Counter::from_arc)
     }
 
-    fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
-        Gauge::noop()
+    fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
+        series(&self.gauges, key).map_or_else(Gauge::noop, Gauge::from_arc)
     }
 
     fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
         series(&self.histograms, key).map_or_else(Histogram::noop, Histogram::from_arc)
+    }
+}
+
+/// The last value and the least one.
+struct Margin(Mutex<Margins>);
+
+struct Margins {
+    last: f64,
+    least: f64,
+}
+
+impl Default for Margin {
+    fn default() -> Self {
+        Self(Mutex::new(Margins { last: 1.0, least: 1.0 }))
+    }
+}
+
+impl GaugeFn for Margin {
+    fn increment(&self, value: f64) {
+        let last = lock(&self.0).last;
+        self.set(last + value);
+    }
+
+    fn decrement(&self, value: f64) {
+        self.increment(-value);
+    }
+
+    fn set(&self, value: f64) {
+        let mut margin = lock(&self.0);
+        margin.last = value;
+        margin.least = margin.least.min(value);
     }
 }
 
@@ -147,7 +193,9 @@ mod tests {
             for seconds in [0.001, 0.002, 0.5, 7.0] {
                 metrics::histogram!("call_seconds", "call" => "beat").record(seconds);
             }
-            metrics::gauge!("ignored").set(1.0);
+            for left in [0.6, 0.1, 0.7] {
+                metrics::gauge!("margin_ratio", "pool" => "jobs").set(left);
+            }
         });
         let mut page = Page::default();
         calls.write(&mut page);
@@ -164,10 +212,11 @@ mod tests {
             "call_seconds_bucket{call=\"beat\",le=\"+Inf\"} 4",
             "call_seconds_sum{call=\"beat\"} 7.503",
             "call_seconds_count{call=\"beat\"} 4",
+            "margin_ratio{pool=\"jobs\"} 0.7",
+            "margin_ratio_least{pool=\"jobs\"} 0.1",
         ] {
             assert!(text.lines().any(|said| said == line), "{line} is not in\n{text}");
         }
-        assert!(!text.contains("ignored"));
     }
 
     #[test]

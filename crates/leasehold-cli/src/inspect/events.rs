@@ -10,7 +10,7 @@ use leasehold::{MemberId, MemberName};
 use super::{check_pool, open_existing, read_ledger};
 use crate::args::EventsArgs;
 use crate::failure::Failure;
-use crate::print;
+use crate::print::{self, Sheet, Tone};
 
 /// How often to look for more.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
@@ -63,10 +63,29 @@ fn print_all(args: &EventsArgs, names: &Names, rows: impl IntoIterator<Item = En
     if args.pool.json {
         return print::json_lines(rows);
     }
-    print::text(&rows.map(|entry| line(&entry, names) + "\n").collect::<String>())
+    let mut sheet = Sheet::default();
+    rows.for_each(|entry| line(&entry, names, &mut sheet));
+    print::sheet(&sheet)
 }
 
-fn line(entry: &Entry, names: &Names) -> String {
+/// What went another way than it should is seen from afar.
+fn tone(event: Event) -> Tone {
+    match event {
+        Event::Lost
+        | Event::Expired
+        | Event::TakenOver
+        | Event::Revoked
+        | Event::AcquireFailed
+        | Event::RenewFailed
+        | Event::Refused
+        | Event::Frozen
+        | Event::Quarantined => Tone::Warn,
+        Event::Marked => Tone::Strong,
+        _ => Tone::Plain,
+    }
+}
+
+fn line(entry: &Entry, names: &Names, sheet: &mut Sheet) {
     let time = print::time(entry.wall_nanos);
     let subject = match (&entry.resource, entry.token) {
         (Some(resource), Some(token)) => format!("{resource}#{token}"),
@@ -83,6 +102,11 @@ fn line(entry: &Entry, names: &Names) -> String {
     let error = entry.error.as_ref().map(|error| format!("{error:?}"));
     let rest: Vec<String> = [reason, other, entry.detail.clone(), error].into_iter().flatten().collect();
     let (event, member) = (entry.event.as_str(), entry.name.as_str());
-    let line = format!("{time}  {event:<11}  {member:<8}  {subject:<8}  {}", rest.join(", "));
-    line.trim_end().to_owned()
+    let line = format!(
+        "{:<2$}  {member:<8}  {subject:<8}  {}",
+        "",
+        rest.join(", "),
+        11_usize.saturating_sub(event.len())
+    );
+    sheet.line(26, [format!("{time}  ").into(), tone(entry.event).of(event), line.trim_end().into()]);
 }

@@ -172,7 +172,7 @@ impl Nodes {
     }
 
     /// The same for people.
-    pub(crate) fn lines(&self) -> String {
+    pub(crate) fn sheet(&self) -> print::Sheet {
         let mut rows = Vec::new();
         for node in &self.live_nodes {
             let first = [node.instance_id.to_string(), node.status.to_owned()];
@@ -195,7 +195,9 @@ impl Nodes {
         }
         let headings =
             ["NODE", "STATUS", "SESSION", "STATE", "ACQUIRED", "RENEWED", "UNCERTAIN SINCE", "GOES TO"];
-        print::columns(&headings, &rows)
+        let mut sheet = print::Sheet::default();
+        sheet.table(&headings, rows);
+        sheet
     }
 }
 

@@ -10,7 +10,8 @@ use leasehold::{MemberId, MemberName, Pool, ResourceId};
 use super::{count, open_existing, view};
 use crate::args::{ExplainArgs, PlanArgs};
 use crate::failure::{Failure, code};
-use crate::print;
+use crate::print::{self, Sheet, Span, Tone};
+use crate::progress::Progress;
 
 /// The most members that a "what if" lets join.
 const JOIN_MAX: usize = 10_000;
@@ -22,11 +23,13 @@ pub(crate) async fn plan(args: PlanArgs) -> Result<ExitCode, Failure> {
     let store = open_existing(&args.pool.store).await?;
     let view = view(&store, &args.pool.pool).await?;
     let facts = what_if(&view, &args)?;
+    let progress = Progress::begin(format!("planning for {}", count(facts.resources.len(), "resource")));
     let planned = Shifts::of(args.pool.pool.clone(), &facts);
+    drop(progress);
     if args.pool.json {
         print::json(&planned)?;
     } else {
-        print::text(&shifts(&planned))?;
+        print::sheet(&shifts(&planned))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -80,7 +83,7 @@ fn newcomer(number: usize, like: Option<&Member>) -> Result<Member, Failure> {
 }
 
 /// What a plan would change, for people.
-pub(crate) fn shifts(planned: &Shifts) -> String {
+pub(crate) fn shifts(planned: &Shifts) -> Sheet {
     let Shifts { moves, taken, dropped, unowned, .. } = planned;
     let mut text = String::new();
     let show = |name: &Option<String>| name.clone().unwrap_or_default();
@@ -99,16 +102,22 @@ pub(crate) fn shifts(planned: &Shifts) -> String {
     for step in dropped {
         text += &format!("{} is let go by {} ({})\n", step.resource, show(&step.from), show(&step.why));
     }
+    let mut sheet = Sheet::default();
+    sheet.text(&text);
     for step in unowned {
-        text += &format!("{} would be owned by nobody ({})\n", step.resource, show(&step.why));
+        let nobody = [format!("{} would be owned by ", step.resource).into(), Tone::Bad.of("nobody")];
+        let why = Span::from(format!(" ({})", show(&step.why)));
+        sheet.line(2, nobody.into_iter().chain([why]));
     }
-    match planned.total() {
-        0 => text.push_str("nothing moves\n"),
-        total => text += &format!("{total} of {} would change hands\n", count(planned.resources, "resource")),
-    }
+    sheet.text(&match planned.total() {
+        0 => "nothing moves".to_owned(),
+        total => format!("{total} of {} would change hands", count(planned.resources, "resource")),
+    });
+    sheet.text("\n");
     let rows =
         planned.members.iter().map(|m| vec![m.name.clone(), m.holds.to_string(), m.would_hold.to_string()]);
-    text + "\n" + &print::columns(&["MEMBER", "HOLDS", "WOULD HOLD"], &rows.collect::<Vec<_>>())
+    sheet.table(&["MEMBER", "HOLDS", "WOULD HOLD"], rows);
+    sheet
 }
 
 pub(crate) async fn explain(args: ExplainArgs) -> Result<ExitCode, Failure> {

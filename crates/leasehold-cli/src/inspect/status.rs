@@ -1,6 +1,6 @@
 //! `status`: who is there and who owns what.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -15,7 +15,8 @@ use super::{check_pool, count, name_of, open_existing, view};
 use crate::args::StatusArgs;
 use crate::failure::Failure;
 use crate::operate::is_quarantined_under;
-use crate::print;
+use crate::print::{self, Sheet, Span, Tone};
+use crate::progress::Progress;
 
 #[derive(Serialize)]
 struct Report {
@@ -66,34 +67,39 @@ pub(crate) async fn status(args: StatusArgs) -> Result<ExitCode, Failure> {
     if args.nodes {
         return nodes(&store, pools, args.json).await;
     }
+    let progress = Progress::begin("looking at pools");
+    progress.of(pools.len());
     let mut reports = Vec::new();
     for pool in pools {
         reports.push(report(pool.clone(), &view(&store, &pool).await?));
+        progress.more(1);
     }
+    drop(progress);
     let report =
         Report { store: args.store.store.to_string(), grade: store.capabilities().grade, pools: reports };
     if args.json {
         print::json(&report)?;
     } else {
-        print::text(&lines(&report))?;
+        print::sheet(&lines(&report))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// The members of each pool with what each of them owns.
 async fn nodes(store: &Arc<dyn Store>, pools: Vec<Pool>, json: bool) -> Result<ExitCode, Failure> {
-    let (mut all, mut text) = (BTreeMap::new(), String::new());
+    let (mut all, mut sheet) = (BTreeMap::new(), Sheet::default());
     for pool in pools {
         let mut history = History::default();
         history.read(store, &pool).await?;
         let nodes = Nodes::of(&view(store, &pool).await?, &history, None);
-        text += &format!("pool {pool}\n{}", nodes.lines());
+        sheet.text(&format!("pool {pool}"));
+        sheet.add(nodes.sheet());
         all.insert(pool.to_string(), nodes);
     }
     if json {
         print::json(&all)?
     } else {
-        print::text(&text)?
+        print::sheet(&sheet)?
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -123,7 +129,7 @@ fn member_report(view: &View, plan: &Plan, session: &SessionRecord) -> MemberRep
         (!profile.ready, "not ready"),
         (!profile.settled, "settling"),
         (profile.leaving, "leaving"),
-        (marked(MarkKind::Drain), "drained"),
+        (view.is_drained(profile.name.as_str()), "drained"),
         (marked(MarkKind::Cordon), "cordoned"),
     ];
     let quota = plan.quota(&session.id);
@@ -166,57 +172,63 @@ fn resource_report(view: &View, plan: &Plan, resource: &Resource) -> ResourceRep
     }
 }
 
-fn lines(report: &Report) -> String {
-    let mut text = format!("{}, {}\n", report.store, report.grade);
+fn lines(report: &Report) -> Sheet {
+    let mut sheet = Sheet::default();
+    sheet.text(&format!("{}, {}", report.store, report.grade));
     if report.pools.is_empty() {
-        text.push_str("no pools yet\n");
+        sheet.text("no pools yet");
     }
     for pool in &report.pools {
-        text.push_str(&pool_lines(pool));
+        add_pool(pool, &mut sheet);
     }
-    text
+    sheet
 }
 
-fn pool_lines(pool: &PoolReport) -> String {
+fn add_pool(pool: &PoolReport, sheet: &mut Sheet) {
     let owned = pool.resources.iter().filter(|resource| resource.owner.is_some()).count();
     let members = count(pool.members.len(), "member");
     let resources = count(pool.resources.len(), "resource");
-    let mut text = format!("\npool {}: {members}, {owned} of {resources} owned\n", pool.pool);
+    sheet.text(&format!("\npool {}: {members}, {owned} of {resources} owned", pool.pool));
     if pool.frozen {
-        text.push_str(
-            "frozen: the store may have forgotten something; nothing changes hands until it is thawed\n",
-        );
+        let rest = ": the store may have forgotten something; nothing changes hands until it is thawed";
+        sheet.line(2, [Tone::Bad.of("frozen"), rest.into()]);
     }
     if !pool.members.is_empty() {
-        let rows: Vec<Vec<String>> = pool.members.iter().map(member_row).collect();
-        text += &format!("\n{}", print::columns(&["MEMBER", "HELD", "SHARE", "STATE", "ID"], &rows));
+        sheet.text("\n");
+        sheet.table(&["MEMBER", "HELD", "SHARE", "STATE", "ID"], pool.members.iter().map(member_row));
     }
     if !pool.resources.is_empty() {
-        let rows: Vec<Vec<String>> =
-            pool.resources.iter().map(|resource| resource_row(pool, resource)).collect();
-        text += &format!("\n{}", print::columns(&["RESOURCE", "OWNER", "TOKEN", "WHY"], &rows));
+        sheet.text("\n");
+        let of_pause = pool.marks.iter().filter(|mark| mark.kind == MarkKind::Pause);
+        let paused: BTreeSet<&str> = of_pause.map(|mark| mark.subject.as_str()).collect();
+        let rows = pool.resources.iter().map(|resource| resource_row(pool, &paused, resource));
+        sheet.table(&["RESOURCE", "OWNER", "TOKEN", "WHY"], rows);
     }
     // A quarantine is told beside its resource.
-    let marks = pool.marks.iter().filter(|mark| mark.kind != MarkKind::Quarantine);
-    let rows: Vec<Vec<String>> = marks.map(mark_row).collect();
-    if !rows.is_empty() {
-        text += &format!("\n{}", print::columns(&["MARK", "ON", "TO"], &rows));
+    let marks: Vec<&Mark> = pool.marks.iter().filter(|mark| mark.kind != MarkKind::Quarantine).collect();
+    if !marks.is_empty() {
+        sheet.text("\n");
+        sheet.table(&["MARK", "ON", "TO"], marks.into_iter().map(mark_row));
     }
-    text
 }
 
-fn member_row(member: &MemberReport) -> Vec<String> {
-    let state = if member.state.is_empty() { "ok".to_owned() } else { member.state.join(", ") };
-    vec![member.name.clone(), member.held.to_string(), member.share.clone(), state, member.member.clone()]
+fn member_row(member: &MemberReport) -> Vec<Span> {
+    let state =
+        if member.state.is_empty() { Tone::Good.of("ok") } else { Tone::Warn.of(member.state.join(", ")) };
+    let [held, share] = [member.held.to_string().into(), member.share.clone().into()];
+    vec![member.name.clone().into(), held, share, state, member.member.clone().into()]
 }
 
-fn resource_row(pool: &PoolReport, resource: &ResourceReport) -> Vec<String> {
+fn resource_row(pool: &PoolReport, paused: &BTreeSet<&str>, resource: &ResourceReport) -> Vec<Span> {
     let owner = match (&resource.owner, &resource.member) {
-        (Some(name), Some(member)) => unmistakable(pool, name, member),
-        _ => "nobody".to_owned(),
+        (Some(name), Some(member)) => unmistakable(pool, name, member).into(),
+        // That is what was asked for.
+        _ if paused.contains(resource.resource.as_str()) => "nobody".into(),
+        _ => Tone::Bad.of("nobody"),
     };
     let token = resource.token.map_or_else(|| "-".to_owned(), |token| token.to_string());
-    vec![resource.resource.clone(), owner, token, resource.why.clone().unwrap_or_default()]
+    let why = resource.why.clone().unwrap_or_default();
+    vec![resource.resource.clone().into(), owner, token.into(), why.into()]
 }
 
 /// A name, with the end of the member's id where several members go by it.

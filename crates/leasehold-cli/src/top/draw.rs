@@ -1,5 +1,6 @@
 //! What `top` looks like, on a wide screen and on a small one.
 
+use leasehold::clock;
 use leasehold::ledger::Entry;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -9,6 +10,7 @@ use ratatui::widgets::{Block, Clear, Paragraph, Row, Table, TableState, Wrap};
 
 use super::Mode;
 use super::scene::{Focus, MemberRow, ResourceRow, Scene, Sort};
+use crate::print::Reader;
 use crate::{operate, print};
 
 /// Colours only where they are wanted: <https://no-color.org>.
@@ -44,7 +46,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, scene: &mut Scene, mode: &Mode) {
         Mode::Confirm(asked) => {
             let said = format!(
                 "{}\n{}? y does it, any other key does not\n",
-                operate::lines(&asked.1),
+                operate::lines(&asked.1).written(Reader::default()),
                 asked.0.word()
             );
             popup(frame, "what would move", &said);
@@ -77,9 +79,12 @@ fn header(frame: &mut Frame<'_>, area: Rect, scene: &Scene) {
         all - owned
     );
     let (right, style) = match (&scene.trouble, scene.frozen) {
-        (Some(_), _) => (" the store does not answer ", coloured(Color::LightRed).patch(STRONG)),
-        (None, true) => (" frozen ", coloured(Color::LightRed).patch(STRONG)),
-        (None, false) => (" live ", Style::new()),
+        (Some(_), _) => {
+            let old = clock::now().since(scene.answered).as_secs();
+            (format!(" no answer for {old} s: this is old "), coloured(Color::LightRed).patch(STRONG))
+        }
+        (None, true) => (" frozen ".to_owned(), coloured(Color::LightRed).patch(STRONG)),
+        (None, false) => (" live ".to_owned(), Style::new()),
     };
     frame.buffer_mut().set_style(area, TURNED);
     frame.render_widget(Line::styled(print::visible(&left).into_owned(), TURNED), area);

@@ -17,8 +17,6 @@ use crate::failure::{Failure, code};
 /// How many rows of the ledger are read at once, and how many are kept.
 const ROWS: usize = 1000;
 const FEED_MAX: usize = 200;
-/// How long the store may fail to answer before that is the end.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Which list the keys move in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,7 +74,7 @@ pub(crate) struct Scene {
     pub(crate) filter: String,
     pub(crate) at: [usize; 2],
     pub(crate) said: String,
-    answered: Moment,
+    pub(crate) answered: Moment,
     /// Why nothing new is known.
     pub(crate) trouble: Option<String>,
 }
@@ -117,18 +115,13 @@ impl Scene {
     }
 
     /// Looks at everything.
-    pub(crate) async fn look(&mut self) -> Result<(), Failure> {
+    pub(crate) async fn look(&mut self) {
         match self.read().await {
             Ok(()) => {
                 self.answered = clock::now();
                 self.trouble = None;
-                Ok(())
             }
-            Err(failure) if clock::now().since(self.answered) > PATIENCE => Err(failure),
-            Err(failure) => {
-                self.trouble = Some(failure.to_string());
-                Ok(())
-            }
+            Err(failure) => self.trouble = Some(failure.to_string()),
         }
     }
 
@@ -174,7 +167,7 @@ impl Scene {
                 let profile = &session.profile;
                 let marked = |kind| self.view.mark(kind, profile.name.as_str()).is_some();
                 let states = [
-                    (marked(MarkKind::Drain), "drained"),
+                    (self.view.is_drained(profile.name.as_str()), "drained"),
                     (marked(MarkKind::Cordon), "cordoned"),
                     (profile.leaving, "leaving"),
                     (!profile.ready, "not ready"),
@@ -320,7 +313,7 @@ impl Scene {
             self.feed.clear();
             self.heard.clear();
             (self.after, self.at) = (0, [0, 0]);
-            self.look().await?;
+            self.look().await;
         }
         Ok(())
     }

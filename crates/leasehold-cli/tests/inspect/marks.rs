@@ -169,3 +169,52 @@ fn acts_are_looked_at_first_and_taken_back_by_words_of_their_own() {
         member.leave();
     }
 }
+
+/// A member that lives, beats and never gives anything back: what it holds and was revoked goes to others, a whole TTL later.
+#[test]
+fn what_a_living_member_keeps_though_it_was_revoked_goes_to_others_in_time() {
+    use leasehold::clock;
+    use leasehold::lease::BeatNumber;
+    use leasehold::store::{Answer, OpenSession, Profile, Pulse, Wanted, open};
+    use std::time::Duration;
+
+    let ttl = Duration::from_secs(4);
+    let place = Place::new();
+    place.told(&["migrate"]);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let store = runtime.block_on(open(&place.url().parse().unwrap())).unwrap();
+    let id: leasehold::MemberId = "stubborn-1".parse().unwrap();
+    let profile = Profile {
+        name: "stubborn".parse().unwrap(),
+        capacity: None,
+        labels: Default::default(),
+        ready: true,
+        settled: true,
+        leaving: false,
+        listing: None,
+        plan_version: 1,
+        flaps: 0,
+        version: None,
+    };
+    let session = OpenSession { pool: "jobs".parse().unwrap(), id: id.clone(), ttl, profile };
+    let Answer::Done(era) = runtime.block_on(store.open(&session)).unwrap() else { panic!("no session") };
+    let pulse = move |number| Pulse { era, number: BeatNumber(number), confirmed: BeatNumber(number - 1) };
+    let wanted = [Wanted { resource: "a".parse().unwrap(), floor: leasehold::Token(0) }];
+    let _ = runtime.block_on(store.acquire(&id, pulse(1), &wanted)).unwrap();
+    runtime.spawn(async move {
+        for number in 2.. {
+            let _ = store.beat(&id, pulse(number)).await;
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    });
+    let bert = place.member("bert", &["--resources", "a", "--ttl", "4s"]);
+    wait_until("bert is there", || place.told(&["status"]).contains("bert"));
+    assert_eq!(place.owners("jobs")["a"], "stubborn");
+    let before = clock::now();
+    place.told(&["revoke", "--pool", "jobs", "a"]);
+    wait_until("bert has it", || place.owners("jobs").get("a").is_some_and(|owner| owner == "bert"));
+    assert!(clock::now().since(before) >= ttl, "nobody has it before its holder cannot trust it any more");
+    assert!(place.told(&["status"]).contains("stubborn"), "its holder lives");
+    place.more_ticks("a", 1);
+    bert.leave();
+}

@@ -20,6 +20,40 @@ pub const PATIENCE: Duration = Duration::from_secs(40);
 /// Work that writes `resource token name` into the journal `$0` again and again; `$1` is the member's name.
 pub const TICK: &str = "while :; do echo $LEASEHOLD_RESOURCE $LEASEHOLD_TOKEN $1 >> $0; sleep 0.1; done";
 
+/// Every command.
+pub const COMMANDS: [&str; 30] = [
+    "demo",
+    "run",
+    "poll",
+    "elect",
+    "serve",
+    "fence",
+    "keys",
+    "deploy",
+    "check",
+    "status",
+    "show",
+    "plan",
+    "explain",
+    "events",
+    "verify",
+    "migrate",
+    "doctor",
+    "drain",
+    "undrain",
+    "cordon",
+    "uncordon",
+    "pin",
+    "unpin",
+    "pause",
+    "resume",
+    "revoke",
+    "resign",
+    "top",
+    "completions",
+    "man",
+];
+
 /// The program, in an environment that says nothing about Leasehold.
 pub fn leasehold() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_leasehold"));

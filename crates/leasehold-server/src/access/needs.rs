@@ -120,7 +120,7 @@ const TABLE: &[(&str, &str, Need)] = &[
     ("POST", "/api/v1/store/collect_listings", HOLD),
     ("POST", "/api/v1/store/append", HOLD),
     ("POST", "/api/v1/store/revoke", RUN),
-    ("POST", "/api/v1/store/free_revoked", RUN),
+    ("POST", "/api/v1/store/free_revoked", HOLD),
     // All kinds but one need an operator, which it looks at itself.
     ("POST", "/api/v1/store/set_mark", HOLD),
     ("POST", "/api/v1/store/declare", RUN),

@@ -16,7 +16,8 @@ use super::bars::Bars;
 use super::picture::{FeedRow, Picture, Sight};
 use crate::levels::moves::{Kind, Moves};
 
-/// How long hints are gathered: a row of the ledger follows the change that gives the hint.
+/// How long after a hint it is looked once more: a row of the ledger follows the change that gives the hint. What is hinted at until then
+/// waits for that, and for as long as the look before took.
 const GATHER: Duration = Duration::from_millis(40);
 /// Without a hint the pool is looked at this often.
 const PERIOD: Duration = Duration::from_millis(500);
@@ -82,6 +83,7 @@ pub(super) async fn draw(
         history: false,
     };
     let mut looked_at = clock::now();
+    let mut hinted = false;
     loop {
         // The board itself has one, for those who come.
         if told.receiver_count() > 1 {
@@ -90,6 +92,7 @@ pub(super) async fn draw(
             return;
         }
         let before = Arc::clone(&told.borrow());
+        let began = clock::now();
         let (picture, more) = match artist.look(&before).await {
             Ok((picture, more)) => (picture, more),
             Err(error) if before.head.trouble.is_none() => {
@@ -100,13 +103,18 @@ pub(super) async fn draw(
         if let Some(picture) = picture {
             told.send_replace(Arc::new(picture));
         }
-        if !more {
-            wait(&mut hints).await;
+        if hinted && !more {
+            // What changed is shown already; this brings what the ledger says about it.
+            tokio::time::sleep(GATHER.max(clock::now().since(began))).await;
+            hinted = false;
+        } else if !more {
+            hinted = wait(&mut hints).await;
         }
     }
 }
 
-async fn wait(hints: &mut Option<Hints>) {
+/// Waits for a hint, but not for ever; says whether there was one.
+async fn wait(hints: &mut Option<Hints>) -> bool {
     let hinted = async {
         match hints {
             Some(hints) => std::future::poll_fn(|context| hints.as_mut().poll_next(context)).await.is_some(),
@@ -114,11 +122,12 @@ async fn wait(hints: &mut Option<Hints>) {
         }
     };
     match tokio::time::timeout(PERIOD, hinted).await {
-        Ok(true) => tokio::time::sleep(GATHER).await,
+        Ok(true) => return true,
         // Hints end with the store only; what is left is to look now and then.
         Ok(false) => *hints = None,
         Err(_) => {}
     }
+    false
 }
 
 impl Artist {

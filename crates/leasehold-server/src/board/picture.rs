@@ -293,7 +293,7 @@ fn member_rows<'a>(sight: &'a Sight<'_>) -> impl Iterator<Item = (String, Member
         }
         let marked = |kind| view.mark(kind, name).is_some_and(|mark: &Mark| mark.value.is_some());
         let states = [
-            (marked(MarkKind::Drain), "drained"),
+            (view.is_drained(name), "drained"),
             (marked(MarkKind::Cordon), "cordoned"),
             (profile.leaving, "leaving"),
             (!profile.ready, "not ready"),

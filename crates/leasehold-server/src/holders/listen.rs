@@ -97,7 +97,7 @@ impl Desk {
             self.lately().await?.listener.resume(silences);
         }
         let now = self.clock.now();
-        let (silent, orphans, ended, thawable, era, silences, pause) = {
+        let (silent, orphans, revoked, ended, thawable, era, silences, pause) = {
             let mut known = self.fresh().await?;
             self.take_in(&mut known);
             let listener = &known.listener;
@@ -111,6 +111,7 @@ impl Desk {
             (
                 self.silent(&known, now),
                 listener.orphans(now),
+                listener.revoked(now),
                 ended,
                 listener.thawable(now, TTL_USUAL),
                 known.view.era(),
@@ -133,6 +134,9 @@ impl Desk {
             }
             for (holder, term) in orphans {
                 let _ = self.call(self.store.free_orphan(&self.pool, &holder, &term, era.nonce)).await?;
+            }
+            for (_, term, _) in revoked {
+                let _ = self.call(self.store.free_revoked(&self.pool, &term, era.nonce)).await?;
             }
             self.collect(ended).await?;
         }

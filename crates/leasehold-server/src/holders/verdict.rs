@@ -54,6 +54,23 @@ impl Desk {
         };
         self.call(self.store.free_orphan(&self.pool, holder, term, era)).await
     }
+
+    /// Frees a revoked term if it has been heard as one here, too.
+    pub(crate) async fn free_revoked(&self, term: &Term) -> Result<Freed, StoreError> {
+        let era = {
+            let known = self.lately().await?;
+            let Some(era) = known.view.era() else { return Ok(Freed::Changed) };
+            if era.frozen {
+                return Ok(Freed::Frozen(era.nonce));
+            }
+            let revoked = known.listener.revoked(self.clock.now());
+            if !revoked.iter().any(|(_, due, _)| due == term) {
+                return Ok(Freed::Changed);
+            }
+            era.nonce
+        };
+        self.call(self.store.free_revoked(&self.pool, term, era)).await
+    }
 }
 
 impl Holders {

@@ -1,13 +1,13 @@
-//! Leases: taken, given back, revoked, freed.
+//! Leases: taken, given back, revoked.
 
 use axum::Json;
 use axum::extract::State;
 use leasehold::Pool;
 use leasehold::store::http::wire::calls::{
-    AcquireCall, CheckupCall, FreeRevokedCall, LeasesCall, PoolsCall, ReleaseCall, RevokeCall,
+    AcquireCall, CheckupCall, LeasesCall, PoolsCall, ReleaseCall, RevokeCall,
 };
 use leasehold::store::http::wire::records::{
-    Acquired, Answer, Changed, Checkup, Freed, LeaseRecord, Released, Reply, Revoked,
+    Acquired, Answer, Changed, Checkup, LeaseRecord, Released, Reply, Revoked,
 };
 use leasehold::store::{Release, Wanted};
 
@@ -62,21 +62,6 @@ pub(crate) async fn revoke(
 ) -> Answered<RevokeCall> {
     let pool = scope.pool(&call.pool)?;
     let value = app.store().revoke(&pool, &call.term).await?.into();
-    Ok(Json(Reply { value }))
-}
-
-/// Frees a revoked term
-///
-/// The caller has waited for a whole TTL of the holder since its own revocation was confirmed.
-#[utoipa::path(post, path = "/api/v1/store/free_revoked", operation_id = "store_free_revoked", tag = "store", request_body = FreeRevokedCall,
-    responses((status = 200, description = "done, or not: what became of it", body = Reply<Freed>), Refused))]
-pub(crate) async fn free_revoked(
-    State(app): State<App>,
-    scope: Scope,
-    Body(call): Body<FreeRevokedCall>,
-) -> Answered<FreeRevokedCall> {
-    let pool = scope.pool(&call.pool)?;
-    let value = app.store().free_revoked(&pool, &call.term, call.era.0).await?.into();
     Ok(Json(Reply { value }))
 }
 

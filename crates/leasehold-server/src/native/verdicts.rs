@@ -1,4 +1,4 @@
-//! Verdicts on others: who fell silent is ended, what is orphaned freed, a frozen store thawed.
+//! Verdicts on others: who fell silent is ended, what is orphaned or was revoked freed, a frozen store thawed.
 //!
 //! Invariant: where keys are asked for, no caller is taken at its word about others. Its verdict counts if this replica has
 //! heard the same for as long (`holders/verdict.rs`); otherwise it is answered with what was heard here. Nothing waits for
@@ -7,7 +7,9 @@
 use axum::Json;
 use axum::extract::State;
 use leasehold::store;
-use leasehold::store::http::wire::calls::{CollectCall, EndSilentCall, FreeOrphanCall, ThawCall};
+use leasehold::store::http::wire::calls::{
+    CollectCall, EndSilentCall, FreeOrphanCall, FreeRevokedCall, ThawCall,
+};
 use leasehold::store::http::wire::records::{EndSilent, Freed, Nothing, Reply, Thawed};
 
 use super::body::Call as Body;
@@ -90,6 +92,26 @@ pub(crate) async fn free_orphan(
         app.store().free_orphan(&pool, &call.holder, &call.term, call.era.0).await?
     } else {
         app.desk(&pool)?.free_orphan(&call.holder, &call.term).await?
+    };
+    Ok(Json(Reply { value: value.into() }))
+}
+
+/// Frees a revoked term
+///
+/// The caller has waited for a whole TTL of the holder since it knows of the revocation. A caller with a key is believed if the
+/// control plane has heard the same.
+#[utoipa::path(post, path = "/api/v1/store/free_revoked", operation_id = "store_free_revoked", tag = "store", request_body = FreeRevokedCall,
+    responses((status = 200, description = "done, or not: what became of it", body = Reply<Freed>), Refused))]
+pub(crate) async fn free_revoked(
+    State(app): State<App>,
+    scope: Scope,
+    Body(call): Body<FreeRevokedCall>,
+) -> Answered<FreeRevokedCall> {
+    let pool = scope.pool(&call.pool)?;
+    let value = if scope.is_open() {
+        app.store().free_revoked(&pool, &call.term, call.era.0).await?
+    } else {
+        app.desk(&pool)?.free_revoked(&call.term).await?
     };
     Ok(Json(Reply { value: value.into() }))
 }

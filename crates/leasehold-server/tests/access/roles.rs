@@ -11,7 +11,7 @@ const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
 const LOOKING: [&str; 8] =
     ["sessions", "leases", "pools", "marks", "resources", "listing", "ledger", "checkup"];
 /// Calls that are an operator's.
-const OPERATING: [&str; 3] = ["revoke", "free_revoked", "declare"];
+const OPERATING: [&str; 2] = ["revoke", "declare"];
 
 /// The role that a route needs, said once more and in another way; `None` if it needs no key.
 fn needed(method: &str, path: &str) -> Option<Role> {

@@ -212,6 +212,32 @@ async fn a_lease_whose_holder_is_unknown_for_a_whole_ttl_is_an_orphan() {
     assert_eq!(scene.orphans_at(9000).len(), 1);
 }
 
+#[tokio::test]
+async fn a_revoked_term_is_over_a_whole_ttl_after_that_was_read_however_lively_its_holder_is() {
+    let mut scene = scene().await;
+    let id = scene.session.id.clone();
+    let term = Term { resource: ResourceId::new("r").unwrap(), token: Token(1) };
+    let era = scene.era;
+    let pulse = |number| Pulse { era, number: BeatNumber(number), confirmed: BeatNumber(0) };
+    let wanted = [Wanted { resource: term.resource.clone(), floor: Token(0) }];
+    let _ = scene.store.acquire(&id, pulse(1), &wanted).await.unwrap();
+    scene.read_from(0, 900).await;
+    let _ = scene.store.revoke(&scene.session.pool, &term).await.unwrap();
+    for millis in (1000..=3900).step_by(100) {
+        let _ = scene.store.beat(&id, pulse(millis)).await.unwrap();
+        scene.read_at(millis).await;
+    }
+    assert_eq!(scene.listener.revoked(at(3999)), []);
+    assert_eq!(scene.listener.next_due(TTL, Some(&id)), None, "our own is ours to give back");
+    assert_eq!(scene.listener.next_due(TTL, None), Some(at(4000)));
+    assert_eq!(scene.listener.revoked(at(4000)), [(id.clone(), term, at(4000))]);
+    assert_eq!(scene.listener.revoked(at(9000)), [], "a verdict needs a recent read");
+    // In a new era its holder may have trusted it again.
+    scene.store.restore(&scene.store.snapshot());
+    scene.read_at(4100).await;
+    assert_eq!(scene.listener.revoked(at(4100)), []);
+}
+
 /// Nothing that is read says so: whoever learned it tells the view.
 #[tokio::test]
 async fn a_lease_is_an_orphan_from_when_its_holder_is_known_to_be_gone() {

@@ -8,7 +8,9 @@ use crate::lease::{MemberName, ResourceId};
 use crate::store::MarkKind;
 
 /// The one resource of an election's pool.
-pub(super) const SEAT: &str = "leader";
+pub(crate) const SEAT: &str = "leader";
+/// What the drain of a leader that is to resign says before the token that it is to resign from.
+pub(crate) const RESIGNS: &str = "resigns from ";
 
 /// The word for an act.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]

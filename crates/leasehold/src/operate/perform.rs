@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::act::SEAT;
+use super::act::{RESIGNS, SEAT};
 use super::{Act, basis, is_done};
 use crate::clock::{Clock, SystemClock};
 use crate::lease::{MemberName, Pool, Term};
@@ -79,8 +79,8 @@ pub async fn perform(
     }
 }
 
-/// Has the leader hand its seat over: it is drained until somebody else leads. Whoever is cut short in between leaves a mark
-/// that everybody sees and anybody can take back.
+/// Has the leader hand its seat over: it is drained from the term it leads under, until somebody else leads. Whoever is cut short in
+/// between leaves a mark that everybody sees, anybody can take back, and that says nothing once somebody else leads.
 async fn resign(store: &dyn Store, pool: &Pool, view: &mut View) -> Result<Outcome, StoreError> {
     let refused = |said: &str| Ok(Outcome::Refused(said.to_owned()));
     let leader = |view: &View| {
@@ -93,19 +93,18 @@ async fn resign(store: &dyn Store, pool: &Pool, view: &mut View) -> Result<Outco
         let mut living = view.sessions().values().filter(|session| !session.ended && session.profile.ready);
         living.any(|session| {
             let other = session.profile.name.as_str();
-            other != name.as_str()
-                && view.mark(MarkKind::Drain, other).is_none()
-                && view.mark(MarkKind::Cordon, other).is_none()
+            other != name.as_str() && !view.is_drained(other) && view.mark(MarkKind::Cordon, other).is_none()
         })
     };
     if !able(&name) {
         return refused("there is no other candidate who could lead; start one first, or drain the leader");
     }
     let before = view.version_of_mark(MarkKind::Drain, name.as_str());
-    if view.mark(MarkKind::Drain, name.as_str()).is_some() {
+    if view.is_drained(name.as_str()) {
         return refused("the leader is drained, and hands its seat over already");
     }
-    let drain = store.set_mark(pool, MarkKind::Drain, name.as_str(), Some("resigns"), before);
+    let from = view.leases().get(SEAT).map(|seat| format!("{RESIGNS}{}", seat.token)).unwrap_or_default();
+    let drain = store.set_mark(pool, MarkKind::Drain, name.as_str(), Some(&from), before);
     let Marked::Set(mine) = drain.await? else { return Ok(Outcome::Changed) };
     let began = SystemClock.now();
     let mut outcome = Outcome::Refused(format!(
@@ -148,3 +147,6 @@ pub async fn put_mark(
     }
     Err(StoreError::unavailable(format!("the mark on {subject} keeps being changed by others; try again")))
 }
+
+#[cfg(test)]
+mod tests;

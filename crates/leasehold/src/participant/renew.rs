@@ -203,8 +203,13 @@ impl Heartbeat {
     fn confirmed(&self, sent: Sent, revoked: Vec<Term>) -> bool {
         // Before trust is moved on: the beat that learns of it does not extend a revoked term.
         note_revoked(&self.session, &self.recorder, &revoked);
+        let before = self.session.trusted_until();
         let confirmed = self.session.confirm_beat(sent);
         if confirmed {
+            // How close it was: 1 is as soon as it was granted, 0 is too late.
+            let left = before.since(self.clock.now()).div_duration_f64(self.settings.ttl);
+            let pool = self.session.as_opened().pool.to_string();
+            metrics::gauge!("leasehold_trust_margin_ratio", "pool" => pool).set(left);
             let until = self.session.trusted_until();
             self.recorder.note(self.session.id(), Event::Renewed).ttl(self.settings.ttl).until(until).write();
             if endpoints::are_in(&self.session.as_opened().pool) {

@@ -1,16 +1,16 @@
-//! Verdicts on others: who has been silent is ended, what is orphaned is freed, what ended long ago is forgotten,
-//! and a frozen store is thawed in its time.
+//! Verdicts on others: who has been silent is ended, what is orphaned or was revoked is freed, what ended long ago is
+//! forgotten, and a frozen store is thawed in its time.
 
 use std::time::Duration;
 
 use super::call;
 use super::member::Member;
 use crate::clock::Moment;
-use crate::lease::MemberId;
+use crate::lease::{MemberId, Nonce};
 use crate::ledger::{Event, Reason};
 use crate::plan;
 use crate::plan::rendezvous::hash_id;
-use crate::store::{EndSilent, StoreError, Thawed};
+use crate::store::{EndSilent, Freed, StoreError, Thawed};
 
 /// How many TTLs a tombstone is kept.
 const TOMBSTONE_TTLS: u32 = 10;
@@ -42,7 +42,25 @@ impl Member {
             let freed = self.store.free_orphan(&self.pool, &holder, &term, era.nonce);
             let _ = call(&*self.clock, &self.settings, freed).await?;
         }
+        self.free_the_revoked(now, era.nonce).await?;
         self.collect(now).await
+    }
+
+    /// What a living member keeps though it was revoked goes to others, once nobody trusts it any more. Our own is ours to give back.
+    async fn free_the_revoked(&mut self, now: Moment, era: Nonce) -> Result<(), StoreError> {
+        let me = self.session.as_ref().map(|session| session.id().clone());
+        for (holder, term, due) in self.listener.revoked(now) {
+            if Some(&holder) == me.as_ref() || now < due.after(self.stagger_for(&holder)) {
+                continue;
+            }
+            let freed = self.store.free_revoked(&self.pool, &term, era);
+            if call(&*self.clock, &self.settings, freed).await? == Freed::Freed {
+                let (resource, token) = (&term.resource, term.token);
+                tracing::warn!(%resource, %token, %holder, "revoked a whole TTL ago and not given back: freed");
+            }
+            self.planned = None;
+        }
+        Ok(())
     }
 
     /// Forgets what ended long ago.

@@ -1,9 +1,10 @@
 //! Who is ended, when and by whom; what is forgotten; who writes down that a store was thawed.
 
-use super::super::scene::{Scene, TTL, id, listing, pool};
+use super::super::scene::{Scene, TTL, id, listing, pool, resource};
 use super::super::session::tests::ms;
 use super::*;
-use crate::store::{LeaseStore, Registry};
+use crate::lease::{BeatNumber, Term, Token};
+use crate::store::{LeaseStore, Pulse, Registry, Revoked, Wanted};
 
 fn ended(scene: &Scene, of: &str) -> bool {
     scene.member.view.sessions()[&id(of)].ended
@@ -48,6 +49,37 @@ async fn the_silent_are_ended_after_their_ttl_and_the_moment_of_those_who_come_f
     let rows: Vec<_> =
         scene.rows(Event::Expired).await.into_iter().map(|row| (row.member, row.other)).collect();
     assert_eq!(rows, [(id("one-1"), Some(id(&silent)))]);
+}
+
+#[tokio::test]
+async fn what_a_living_member_keeps_though_it_was_revoked_is_freed_after_its_ttl_and_our_own_is_not() {
+    let mut scene = Scene::holding(&["mine"]).await;
+    let two = scene.other("two-1", |_| ()).await;
+    let wanted = [Wanted { resource: resource("theirs"), floor: Token(0) }];
+    let era = scene.member.view.era().unwrap().nonce;
+    let pulse = |number| Pulse { era, number: BeatNumber(number), confirmed: BeatNumber(0) };
+    let _ = scene.store.acquire(&two.open.id, pulse(1), &wanted).await.unwrap();
+    let holder = |scene: &Scene, id: &str| scene.member.view.holder(&resource(id)).cloned();
+    for id in ["mine", "theirs"] {
+        let term = Term { resource: resource(id), token: Token(1) };
+        assert_eq!(scene.store.revoke(&pool(), &term).await.unwrap(), Revoked::Marked);
+    }
+    for second in 0..=29 {
+        scene.clock.show(second * 1000);
+        scene.beat().await;
+        let _ = scene.store.beat(&two.open.id, pulse(second + 2)).await.unwrap();
+        scene.refresh().await;
+        scene.member.listener.hear(&scene.member.view, ms(second * 1000), true);
+        scene.member.end_the_silent().await.unwrap();
+        scene.refresh().await;
+        assert_eq!(holder(&scene, "theirs"), Some(id("two-1")), "after {second} s");
+    }
+    scene.clock.show(30_500);
+    scene.member.end_the_silent().await.unwrap();
+    scene.refresh().await;
+    assert_eq!(holder(&scene, "theirs"), None);
+    assert_eq!(holder(&scene, "mine"), Some(id("one-1")), "our own is ours to give back");
+    assert!(!ended(&scene, "two-1"), "its holder goes on with the rest");
 }
 
 #[tokio::test]
