@@ -84,7 +84,7 @@ fn the_tutorial_leads_from_nothing_to_three_members_and_a_control_plane() {
     let start = |place: &Place, file: &str, script: &str, from: &str, name: &str| -> Member {
         let script =
             format!("exec {}", script.trim().replace(&format!("--name {from}"), &format!("--name {name}")));
-        place.start(&format!("{file}-{name}"), &mut shell(place, &script).env("TERM", "dumb"))
+        place.start(&format!("{file}-{name}"), shell(place, &script).env("TERM", "dumb"))
     };
     let members = ["one", "two", "three"].map(|name| start(&place, "run", run, "one", name));
     wait_until("each has two", || ["one", "two", "three"].iter().all(|name| held(&place, name) == 2));
