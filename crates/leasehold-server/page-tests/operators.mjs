@@ -61,6 +61,8 @@ export const stories = {
     });
     await until("the feed tells it", async () => /anna fell silent/.test(await view.textContent("#feed")));
     await until("it is gone", async () => !/anna/.test(await view.textContent("#members")));
+    const newest = () => view.$$eval("#rows .row:not([hidden])", (rows) => rows.map((row) => [...row.querySelectorAll(".bar")].at(-1)?.dataset.owner));
+    await until("the tenures of the two are drawn", async () => new Set(await newest()).size === 2);
     await until("gaps are seen", () => view.$$eval("#rows .row:not([hidden])", (rows) => rows.some((row) => row.querySelectorAll(".bar").length >= 2)));
     assert.equal(await view.$$eval(".bar.twice", (bars) => bars.length), 0, "nothing was held by two");
     await picture(view, "failover");
