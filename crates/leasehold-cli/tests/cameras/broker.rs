@@ -9,7 +9,7 @@ use leasehold_testkit::RabbitMq;
 use serde_json::Value;
 
 use crate::fleet::{Consumer, Plane, path, tell, wanted};
-use crate::support::Place;
+use crate::support::{Place, wait_until};
 
 /// Runners that ask at the same time, and how many cameras each has to itself.
 const RUNNERS: [&str; 4] = ["one", "two", "three", "four"];
@@ -76,8 +76,10 @@ fn storm(away: Duration) {
             .collect();
         let rest = |part: u32| std::thread::sleep(away / part);
         rest(4);
-        consumer.listen();
-        assert!(!consumer.arrived.is_empty(), "events arrive");
+        wait_until("events arrive", || {
+            consumer.listen();
+            !consumer.arrived.is_empty()
+        });
         broker.kill();
         rest(2);
         plane.kill();

@@ -2,7 +2,9 @@
 
 use std::process::Command;
 
-use lapin::options::{BasicGetOptions, ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions};
+use lapin::options::{
+    BasicAckOptions, BasicGetOptions, ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions,
+};
 use lapin::types::FieldTable;
 use lapin::{Channel, Connection, ConnectionProperties, ExchangeKind};
 use leasehold_testkit::free_port;
@@ -147,7 +149,8 @@ impl Consumer {
     pub(crate) fn bind(url: String) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let consumer = Self { runtime: runtime.expect("a runtime"), url, arrived: Vec::new() };
-        consumer.runtime.block_on(consumer.make_queue()).expect("a queue");
+        // A broker that has just started listens before it answers.
+        wait_until("there is a queue", || consumer.runtime.block_on(consumer.make_queue()).is_ok());
         consumer
     }
 
@@ -167,19 +170,21 @@ impl Consumer {
         channel.queue_bind(QUEUE.into(), exchange.into(), key.into(), options, table).await
     }
 
-    async fn taken(&self) -> lapin::Result<Vec<(String, Value)>> {
+    /// What is taken but not confirmed comes again.
+    async fn take(&self, taken: &mut Vec<(String, Value)>) -> lapin::Result<()> {
         let (_connection, channel) = self.channel().await?;
-        let mut taken = Vec::new();
-        while let Some(message) = channel.basic_get(QUEUE.into(), BasicGetOptions { no_ack: true }).await? {
+        while let Some(message) = channel.basic_get(QUEUE.into(), BasicGetOptions::default()).await? {
             let event = serde_json::from_slice(&message.data).expect("JSON");
             taken.push((message.routing_key.to_string(), event));
+            message.ack(BasicAckOptions::default()).await?;
         }
-        Ok(taken)
+        Ok(())
     }
 
     /// Takes what there is; a broker that is away has nothing.
     pub(crate) fn listen(&mut self) {
-        let taken = self.runtime.block_on(self.taken());
-        self.arrived.extend(taken.unwrap_or_default());
+        let mut taken = Vec::new();
+        let _ = self.runtime.block_on(self.take(&mut taken));
+        self.arrived.extend(taken);
     }
 }
