@@ -1,9 +1,11 @@
 //! A RabbitMQ server of one's own.
 
+use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
@@ -12,6 +14,9 @@ use crate::{Dir, Process, free_port, wait_for};
 
 /// The script that does not insist on being root.
 const SERVER: &str = "/usr/lib/rabbitmq/bin/rabbitmq-server";
+
+/// How long it may take to greet whoever connects.
+const GREETING_MAX: Duration = Duration::from_secs(2);
 
 /// How a server is set up.
 #[derive(Debug, Clone, Default)]
@@ -116,7 +121,8 @@ impl RabbitMq {
             command.env_remove("RABBITMQ_NODE_PORT").env_remove("RABBITMQ_NODE_IP_ADDRESS");
         }
         self.process = Some(Process::start(&mut command, &self.dir.join("server.log")));
-        wait_for("rabbitmq answers", || answers(self.port));
+        let is_plain = self.setup.tls.is_none();
+        wait_for("rabbitmq answers", || if is_plain { greets(self.port) } else { answers(self.port) });
     }
 
     /// Where it listens.
@@ -168,4 +174,18 @@ fn machine(pid_file: &Path) -> Option<Pid> {
 
 fn answers(port: u16) -> bool {
     TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok()
+}
+
+/// Whether it speaks its protocol: it listens a while before it does.
+fn greets(port: u16) -> bool {
+    let greeting = || -> std::io::Result<u8> {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+        stream.set_read_timeout(Some(GREETING_MAX))?;
+        stream.write_all(b"AMQP\x00\x00\x09\x01")?;
+        let mut first = [0];
+        stream.read_exact(&mut first)?;
+        Ok(first[0])
+    };
+    // A frame with a method.
+    greeting().is_ok_and(|first| first == 1)
 }
