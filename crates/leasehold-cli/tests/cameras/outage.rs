@@ -18,13 +18,16 @@ const TTL: u64 = 2;
 #[test]
 fn after_an_outage_holders_in_grace_are_honoured_and_nothing_is_granted_twice() {
     let mut plane = Plane::start(Place::new(), &["--outage-grace", "30s"], None);
-    plane.populate(3, &["one", "two", "gone"]);
+    plane.populate(4, &["one", "two", "gone"]);
     let (_, held) = plane.acquire("cam-0", "one", TTL);
     let (_, left) = plane.acquire("cam-1", "gone", TTL);
     // What the control plane signs of itself is at most this old.
     std::thread::sleep(Duration::from_secs(2));
     plane.expect(200, "PUT", &path(&held, "renew"), &Value::Null);
     plane.expect(200, "PUT", &path(&left, "renew"), &Value::Null);
+    // Its holder has not heard of it when the control plane goes away.
+    let (_, revoked) = plane.acquire("cam-3", "gone", TTL);
+    plane.expect(200, "POST", &path(&revoked, "revoke"), &Value::Null);
     let killed = clock::now();
     plane.kill();
     std::thread::sleep(AWAY);
@@ -36,6 +39,8 @@ fn after_an_outage_holders_in_grace_are_honoured_and_nothing_is_granted_twice() 
             let (code, said) = plane.acquire(camera, "two", TTL);
             assert_eq!((code, &said["error_code"]), (409, &"already_held".into()), "{camera}: {said}");
         }
+        let (code, said) = plane.acquire("cam-3", "two", TTL);
+        assert_eq!(code, 409, "what was revoked may still be worked on: {said}");
         std::thread::sleep(Duration::from_millis(500));
     }
     assert_eq!(plane.acquire("cam-2", "two", TTL).0, 201, "what nobody held is granted");

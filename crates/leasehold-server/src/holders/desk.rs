@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use leasehold::clock::{Clock, Moment};
-use leasehold::lease::BeatNumber;
+use leasehold::lease::{BeatNumber, Term};
 use leasehold::ledger::Event;
 use leasehold::listen::Listener;
 use leasehold::operate::Act;
@@ -158,6 +158,16 @@ impl Desk {
             silent.retain(|(id, ..)| !outage.keeps(memory.kept.get(id), now));
         }
         silent.into_iter().map(|(id, beat, _)| (id, beat)).collect()
+    }
+
+    /// Revoked terms that nobody trusts any more. Whoever is owed patience may not have heard that its term was revoked.
+    pub(super) fn revoked(&self, known: &Known, now: Moment) -> Vec<Term> {
+        let mut revoked = known.listener.revoked(now);
+        if let Some(outage) = &self.outage {
+            let memory = self.memory();
+            revoked.retain(|(id, ..)| !outage.keeps(memory.kept.get(id), now));
+        }
+        revoked.into_iter().map(|(_, term, _)| term).collect()
     }
 
     /// Gives a call of the store its deadline.

@@ -111,7 +111,7 @@ impl Desk {
             (
                 self.silent(&known, now),
                 listener.orphans(now),
-                listener.revoked(now),
+                self.revoked(&known, now),
                 ended,
                 listener.thawable(now, TTL_USUAL),
                 known.view.era(),
@@ -135,7 +135,7 @@ impl Desk {
             for (holder, term) in orphans {
                 let _ = self.call(self.store.free_orphan(&self.pool, &holder, &term, era.nonce)).await?;
             }
-            for (_, term, _) in revoked {
+            for term in revoked {
                 let _ = self.call(self.store.free_revoked(&self.pool, &term, era.nonce)).await?;
             }
             self.collect(ended).await?;

@@ -63,8 +63,7 @@ impl Desk {
             if era.frozen {
                 return Ok(Freed::Frozen(era.nonce));
             }
-            let revoked = known.listener.revoked(self.clock.now());
-            if !revoked.iter().any(|(_, due, _)| due == term) {
+            if !self.revoked(&known, self.clock.now()).contains(term) {
                 return Ok(Freed::Changed);
             }
             era.nonce
