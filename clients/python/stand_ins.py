@@ -23,7 +23,7 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def wait_for(what: str, holds: Callable[[], object], patience: float = 60.0) -> None:
+def wait_for(what: str, holds: Callable[[], object], patience: float = 120.0) -> None:
     """Waits for a condition, and fails if it does not come about."""
     until = time.monotonic() + patience
     while not holds():

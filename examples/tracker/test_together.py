@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 import unittest
+from collections import Counter
 from pathlib import Path
 
 from judge import Judge
@@ -79,25 +80,28 @@ class Together(unittest.TestCase):
             self.addCleanup(tracker.close)
         return trackers
 
-    def held_by(self) -> dict[str, int]:
-        """How many scenes each tracker holds, by name."""
-        held: dict[str, int] = {}
-        for each in self.client.list("scenes", leased=True):
-            name = (each.holder_id or "").rsplit("-", 2)[0]
-            held[name] = held.get(name, 0) + 1
-        return held
+    def leases(self) -> list[tuple[str, str, int]]:
+        """Every lease: the tracker's name, the scene, and the token."""
+        leased = self.client.list("scenes", leased=True)
+        return [((each.holder_id or "").rsplit("-", 2)[0], each.id, each.token) for each in leased]
+
+    def holders(self) -> set[str]:
+        """The trackers that hold scenes."""
+        return {name for name, _, _ in self.leases()}
 
     def wait_until_held_by(self, *counts: int) -> None:
         """Waits until so many scenes are held by so many trackers, and each of them is published under its newest token."""
-        wait_for(f"scenes are held {counts}", lambda: sorted(self.held_by().values()) == sorted(counts))
-        tokens = {each.id: each.token for each in self.client.list("scenes", leased=True)}
-        before = dict(self.judge.counts)
+        before: dict[tuple[str, int], int] = {}
 
-        def goes_on(scene: str) -> bool:
-            term = (scene, tokens[scene])
-            return self.judge.counts[term] > before.get(term, 0)
+        def are_held() -> bool:
+            leases = self.leases()
+            terms = [(scene, token) for _, scene, token in leases]
+            # A slow machine may lose a lease meanwhile: then the next term has to be published.
+            goes_on = [self.judge.counts[term] > before.setdefault(term, self.judge.counts[term]) for term in terms]
+            held = Counter(name for name, _, _ in leases)
+            return sorted(held.values()) == sorted(counts) and all(goes_on)
 
-        wait_for("every scene is published", lambda: all(map(goes_on, SCENES)))
+        wait_for(f"scenes are held {counts}, and every one is published", are_held)
 
     def test_scenes_move_when_trackers_come_die_and_go(self) -> None:  # proves R030, R033-R036, C06, C10
         one, two = self.start("one", "two")
@@ -113,7 +117,7 @@ class Together(unittest.TestCase):
 
         one.tell(signal.SIGKILL)
         began = time.monotonic()
-        wait_for("the dead one's scenes are held", lambda: set(self.held_by()) == {"two", "three"})
+        wait_for("the dead one's scenes are held", lambda: self.holders() == {"two", "three"})
         self.wait_until_held_by(4, 4)
         took = time.monotonic() - began
         self.assertGreater(sum(self.judge.newest.values()), sum(tokens.values()))
@@ -131,8 +135,8 @@ class Together(unittest.TestCase):
         self.wait_until_held_by(4, 4)
         stopped = sleeper.said("stop")
         sleeper.tell(signal.SIGSTOP)
-        wait_for("the other one holds everything", lambda: self.held_by() == {"other": 8})
         self.wait_until_held_by(8)
+        self.assertEqual(self.holders(), {"other"})
         sleeper.tell(signal.SIGCONT)
         wait_for("it stops its four scenes", lambda: sleeper.said("stop") >= stopped + 4)
         self.wait_until_held_by(4, 4)
@@ -145,7 +149,7 @@ class Together(unittest.TestCase):
         self.wait_until_held_by(8)
         tokens = dict(self.judge.newest)
         self.server.kill()
-        wait_for("it stops all scenes", lambda: only.said("stop") == 8)
+        wait_for("it stops all scenes", lambda: only.said("stop") == only.said("takeover"))
         # What it had sent before may still be on its way.
         wait_for("nothing is published any more", lambda: self.judge.is_silent(for_s=1))
         self.assertTrue(only.is_ready(), "idle is ready")

@@ -32,6 +32,7 @@ class FakeBus:
     def __init__(self) -> None:
         self.handlers: dict[str, Any] = {}
         self.published: list[tuple[str, dict[str, Any]]] = []
+        self.settled = 0
 
     def listen(self, camera: str, handler: Any) -> None:
         self.handlers[camera] = handler
@@ -41,6 +42,9 @@ class FakeBus:
 
     def publish(self, topic: str, message: dict[str, Any]) -> None:
         self.published.append((topic, message))
+
+    def settle(self) -> None:
+        self.settled += 1
 
 
 class Quiet(unittest.TestCase):
@@ -119,7 +123,11 @@ class Working(Quiet):
         lease.held = False
         self.bus.handlers["c1"]("c1", {"objects": {"person": [{}]}})
         self.assertEqual(len(self.bus.published), 2, "nothing is published without trust")
+        lease.held = True
+        late = self.bus.handlers["c1"]
         work.stop("test")
+        late("c1", {"objects": {"person": [{}]}})
+        self.assertEqual(len(self.bus.published), 2, "what was being handed over when it stopped is not published")
         self.assertEqual(self.bus.handlers, {})
 
     def test_track_ids_begin_anew_with_every_term(self) -> None:  # proves R037
@@ -175,6 +183,7 @@ class Managers(Quiet):
         self.assertEqual(scenes.look(), 5.0)
         self.assertEqual(self.said.getvalue().count('"takeover"'), 3)
         scenes.leave()
+        self.assertEqual(self.bus.settled, 3, "the broker has everything before a scene is given away")
 
 
 class Assigned(Quiet):

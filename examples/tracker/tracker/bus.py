@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 from collections import defaultdict
@@ -14,6 +15,8 @@ from .config import Mqtt
 from .log import Log
 
 CAMERAS = "scenescape/data/camera/"
+SETTLE = 1.0
+"""Seconds to wait for the broker's word that it has something. Who does not answer by then has lost the connection."""
 Handler = Callable[[str, dict[str, Any]], None]
 
 
@@ -33,6 +36,7 @@ class Bus:
             with open(config.credentials, encoding="utf-8") as file:
                 found = json.load(file)
             self._client.username_pw_set(found["user"], found["password"])
+        self._last: mqtt.MQTTMessageInfo | None = None
         self._client.on_connect = self._connected
         self._client.on_disconnect = self._disconnected
         self._client.on_message = self._received
@@ -72,7 +76,13 @@ class Bus:
     def publish(self, topic: str, message: dict[str, Any]) -> None:
         """Publishes, unless there is no connection: what is late is of no use to anybody."""
         if self.connected:
-            self._client.publish(topic, json.dumps(message), qos=1, retain=False)
+            self._last = self._client.publish(topic, json.dumps(message), qos=1, retain=False)
+
+    def settle(self) -> None:
+        """Waits until the broker has what was published so far: nothing of it can arrive after what another one publishes then."""
+        if self._last is not None:
+            with contextlib.suppress(ValueError, RuntimeError):
+                self._last.wait_for_publish(SETTLE)
 
     def _connected(self, client: mqtt.Client, _data: Any, _flags: Any, code: int) -> None:
         if code != 0:

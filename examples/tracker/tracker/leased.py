@@ -111,6 +111,7 @@ class LeasedScenes:
         if work is None or work.lease is None:
             return
         work.stop(why)
+        self._bus.settle()
         try:
             work.lease.release()
         except Unavailable as error:

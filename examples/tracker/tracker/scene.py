@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -63,6 +64,8 @@ class Work:
         self._bus = bus
         self._log = log.of(component="scene", scene_id=scene.id)
         self._tracks = Tracks()
+        self._lock = threading.Lock()
+        self._stopped = False
         # One object, so that it can be found again: methods are made anew whenever they are named.
         self._handler: Callable[[str, dict[str, Any]], None] = self._seen
 
@@ -74,12 +77,19 @@ class Work:
             self._bus.listen(camera, self._handler)
 
     def stop(self, why: str) -> None:
-        """Listens no more."""
+        """Listens no more. What comes after this is not published."""
+        with self._lock:
+            self._stopped = True
         for camera in self.scene.cameras:
             self._bus.forget(camera, self._handler)
         self._log.info("stop", f"tracking ends: {why}")
 
     def _seen(self, camera: str, message: dict[str, Any]) -> None:
+        with self._lock:
+            if not self._stopped:
+                self._publish(camera, message)
+
+    def _publish(self, camera: str, message: dict[str, Any]) -> None:
         objects = message.get("objects")
         by_type = objects if isinstance(objects, dict) else {"object": objects or []}
         for thing_type, seen in by_type.items():

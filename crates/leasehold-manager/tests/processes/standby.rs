@@ -61,12 +61,16 @@ impl Scene {
         self.standby.child().pid()
     }
 
-    /// The value of a variable that the child was given.
-    fn variable(&self, name: &str) -> PathBuf {
-        let environment = std::fs::read(format!("/proc/{}/environ", self.pid())).expect("a process");
-        let environment = String::from_utf8(environment).expect("text");
-        let value = environment.split('\0').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
-        PathBuf::from(value.expect("the variable"))
+    /// The value of a variable that the child was given. While a process becomes its command it has none at all.
+    async fn variable(&self, name: &str) -> PathBuf {
+        wait_for_async(&format!("the child has {name}"), || {
+            let environment = std::fs::read_to_string(format!("/proc/{}/environ", self.pid())).ok()?;
+            environment
+                .split('\0')
+                .find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
+                .map(PathBuf::from)
+        })
+        .await
     }
 }
 
@@ -212,7 +216,7 @@ async fn a_confirmation_from_before_the_demotion_does_not_count() {
 async fn nobody_outside_the_group_speaks_for_the_child() {
     let script = format!("trap '' TERM USR2; trap 'echo leads >>$0' USR1; {WAIT}");
     let scene = Scene::start(&script).await;
-    let socket = scene.variable("NOTIFY_SOCKET");
+    let socket = scene.variable("NOTIFY_SOCKET").await;
     let stranger = UnixDatagram::unbound().expect("a socket");
     let speaking = tokio::task::spawn_blocking(move || {
         while stranger.send_to(b"STANDBY=1\nTOKEN=7", &socket).is_ok() {
@@ -281,7 +285,7 @@ async fn a_refused_promotion_tells_nothing_and_sets_no_deadline() {
     let script = format!("trap 'echo told >>$0' USR1; trap confirm USR2; {WAIT}");
     let mut scene = Scene::of(supervisor, &script).await;
     scene.said(&["ready"]).await;
-    let file = scene.variable("LEASEHOLD_STATE_FILE");
+    let file = scene.variable("LEASEHOLD_STATE_FILE").await;
     let refused = scene.standby.promote(7, &[]).await;
     assert!(matches!(refused, Err(PromoteError::NoDeadline)), "{refused:?}");
     scene.supervisor.extend(clock::now(), clock::now());
@@ -307,7 +311,7 @@ async fn a_refused_promotion_tells_nothing_and_sets_no_deadline() {
 async fn a_file_that_cannot_be_replaced_is_no_promotion() {
     let mut scene = Scene::start(&format!("trap 'echo told >>$0' USR1; {WAIT}")).await;
     scene.said(&["ready"]).await;
-    let file = scene.variable("LEASEHOLD_STATE_FILE");
+    let file = scene.variable("LEASEHOLD_STATE_FILE").await;
     std::fs::remove_file(&file).expect("a file");
     std::fs::create_dir(&file).expect("a directory in its place");
     let refused = scene.standby.promote(7, &[]).await;
@@ -379,9 +383,9 @@ async fn another_deadman_knows_who_leads_and_who_does_not() {
 async fn only_this_user_can_reach_a_standby_and_nothing_of_it_is_left_behind() {
     let scene = Scene::start("sleep 1000 & echo $! >$0.part; mv $0.part $0; wait").await;
     let grandchild = wait_for_async("a grandchild", || number_in(&scene.path)).await;
-    let directory = scene.variable("LEASEHOLD_STATE_FILE").parent().expect("a directory").to_owned();
-    assert_eq!(scene.variable("NOTIFY_SOCKET").parent(), Some(&*directory));
-    assert_eq!(scene.variable("LEASEHOLD_EVENTS_SOCKET").parent(), Some(&*directory));
+    let directory = scene.variable("LEASEHOLD_STATE_FILE").await.parent().expect("a directory").to_owned();
+    assert_eq!(scene.variable("NOTIFY_SOCKET").await.parent(), Some(&*directory));
+    assert_eq!(scene.variable("LEASEHOLD_EVENTS_SOCKET").await.parent(), Some(&*directory));
     assert_eq!(directory.metadata().expect("a directory").permissions().mode() & 0o777, 0o700);
     let group = scene.pid();
     drop(scene.standby);
