@@ -26,7 +26,7 @@ use std::time::Duration;
 use leasehold::clock;
 use leasehold::lease::Nonce;
 use leasehold::store::conformance::pool;
-use leasehold::store::{Answer, Begin, Cursor, Era, Store, StoreError, StoreErrorKind, StoreUrl};
+use leasehold::store::{Answer, Begin, Cursor, Era, Hints, Store, StoreError, StoreErrorKind, StoreUrl};
 use leasehold_testkit::Postgres;
 
 /// A server of a test's own with a prepared database `work`.
@@ -54,6 +54,12 @@ async fn era_soon(store: &Arc<dyn Store>) -> Era {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     panic!("the server does not answer any more")
+}
+
+/// Whether there is a hint; none comes after the last of a store that is gone.
+async fn hinted(hints: &mut Hints) -> bool {
+    let next = std::future::poll_fn(|context| hints.as_mut().poll_next(context));
+    tokio::time::timeout(Duration::from_secs(30), next).await.expect("a hint").is_some()
 }
 
 fn frozen<T: std::fmt::Debug>(answer: Answer<T>) -> Nonce {

@@ -17,6 +17,7 @@
 //! granted, while work goes on.
 
 mod address;
+mod announce;
 mod call;
 mod checkup;
 mod connect;
@@ -39,6 +40,7 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use self::address::Address;
+use self::announce::Mouth;
 use self::failure::Failure;
 use self::lanes::Lanes;
 use self::listen::Ears;
@@ -77,6 +79,7 @@ struct Shared {
     reads: Lanes,
     seen: Seen,
     ears: Ears,
+    mouth: Mouth,
     /// How many rows the ledger keeps.
     rows_max: AtomicU64,
 }
@@ -97,6 +100,7 @@ impl PostgresStore {
             reads: lanes(READS),
             seen: Seen::default(),
             ears: Ears::default(),
+            mouth: Mouth::default(),
             rows_max: AtomicU64::new(LEDGER_MAX),
         });
         shared.check_schema().await.map_err(Failure::at_open)?;

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use leasehold::store::conformance::member::{open as open_session, session};
 use leasehold::store::conformance::{Member, pool};
-use leasehold::store::{Answer, Begin, Hints, Reasserted, StoreUrl, Thawed};
+use leasehold::store::{Answer, Begin, Reasserted, StoreUrl, Thawed};
 use leasehold_testkit::wait_for;
 
 use super::postgres_server::{Database, open};
-use super::{era_of, era_soon, frozen, prepared, url};
+use super::{era_of, era_soon, frozen, hinted, prepared, url};
 
 #[tokio::test]
 async fn a_restart_freezes_once_and_work_goes_on() {
@@ -174,11 +174,6 @@ async fn who_remembers_a_longer_ttl_than_a_restored_store_tells_it() {
     assert_eq!(era.ttl_max, short.session.ttl, "the copy knows nothing of the other");
     assert_eq!(era_of(&store).await.ttl_max, long.ttl, "a reader tells it too");
     assert_eq!((era_of(&newcomer).await.ttl_max, era_of(&newcomer).await.nonce), (long.ttl, era.nonce));
-}
-
-async fn hinted(hints: &mut Hints) -> bool {
-    let next = std::future::poll_fn(|context| hints.as_mut().poll_next(context));
-    tokio::time::timeout(Duration::from_secs(30), next).await.expect("a hint").is_some()
 }
 
 #[tokio::test]

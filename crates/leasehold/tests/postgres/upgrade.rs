@@ -6,7 +6,7 @@ use leasehold::store::{Begin, Cursor, Declared, Marked, Migrated, Version};
 use leasehold_testkit::Postgres;
 
 use super::postgres_server::open;
-use super::{assert_misconfigured, refusal, url};
+use super::{assert_misconfigured, hinted, refusal, url};
 
 /// What the first version applied.
 const FIRST: [(&str, &str); 6] = [
@@ -76,4 +76,8 @@ async fn a_database_of_the_first_version_is_upgraded_and_keeps_what_it_has() {
     assert_eq!(server.sql("work", &DECLARE.replace("$V$", "2")).trim(), "done|{3}");
     let seen = store.resources(&work, Cursor::START).await.expect("the store answers").items;
     assert_eq!(seen, [Declared { version: Version(3), ..described }], "what it does not know of stays");
+    let mut hints = store.changes(&pool("other"));
+    let elsewhere = DECLARE.replace("'work'", "'other'").replace("$V$", "0");
+    assert_eq!(server.sql("work", &elsewhere).trim(), "done|{1}");
+    assert!(hinted(&mut hints).await, "it does not know that it should announce what it changes");
 }

@@ -18,9 +18,6 @@ use crate::store::{Changed, Era, StoreError, TTL_UNKNOWN};
 /// How often a store that keeps changing its era under a call is asked.
 const TRIES: usize = 4;
 
-const FREEZE: &str = "SELECT * FROM leasehold.freeze($1, $2, $3, $4)";
-const REMIND: &str = "SELECT * FROM leasehold.remind($1)";
-
 /// A statement that reads: the era first, then what the function answers besides.
 macro_rules! reading {
     ($function:literal, $columns:literal) => {
@@ -35,6 +32,18 @@ macro_rules! reading {
     };
 }
 pub(super) use reading;
+
+/// A statement that writes: what the function answers, and what is to be announced. Functions of the row are asked before what stands
+/// beside them.
+macro_rules! writing {
+    ($function:literal) => {
+        concat!("SELECT *, current_setting('leasehold.told', true) AS told FROM leasehold.", $function)
+    };
+}
+pub(super) use writing;
+
+const FREEZE: &str = writing!("freeze($1, $2, $3, $4)");
+const REMIND: &str = writing!("remind($1)");
 
 /// Which lane a call that writes takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,7 +106,7 @@ impl Shared {
         self.run(async move {
             let lanes = if class == Class::Beat { &shared.beats } else { &shared.writes };
             for _ in 0..TRIES {
-                let row = shared.ask(lanes, sql, params.clone()).await?;
+                let row = shared.change(lanes, sql, params.clone()).await?;
                 let (told, said) = (Told::of(&row)?, column::<String>(&row, "said")?);
                 if said == "forgot" {
                     shared.freeze(told.nonce).await?;
@@ -137,7 +146,7 @@ impl Shared {
                     continue;
                 }
                 if column(&row, "remind")? {
-                    shared.ask(&shared.writes, REMIND, Vec::new()).await?;
+                    shared.change(&shared.writes, REMIND, Vec::new()).await?;
                     continue;
                 }
                 shared.remember(&told)?;
@@ -149,6 +158,15 @@ impl Shared {
             Err(shared.restless())
         })
         .await
+    }
+
+    /// Asks for something that may change, and announces what did.
+    async fn change(&self, lanes: &Lanes, sql: &str, params: Vec<Param>) -> Result<Row, Failure> {
+        let row = self.ask(lanes, sql, params).await?;
+        if let Some(pool) = column::<Option<&str>>(&row, "told")?.and_then(|told| told.strip_prefix(':')) {
+            self.announce(pool).await;
+        }
+        Ok(row)
     }
 
     async fn ask(&self, lanes: &Lanes, sql: &str, mut params: Vec<Param>) -> Result<Row, Failure> {
@@ -165,7 +183,7 @@ impl Shared {
         let ttl_unknown = integer(u64::try_from(TTL_UNKNOWN.as_millis()).unwrap_or(u64::MAX));
         let fresh = Nonce::generate();
         let params = vec![judged_param, Param::Int(nonce_bits(fresh)), Param::Int(ttl_unknown)];
-        let row = self.ask(&self.writes, FREEZE, params).await?;
+        let row = self.change(&self.writes, FREEZE, params).await?;
         if column::<String>(&row, "said")? == "frozen" {
             tracing::warn!(nonce = %fresh, "the store may have forgotten something; it is frozen");
             self.remember(&Told::of(&row)?)?;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::call::{Class, Reply};
+use super::call::{Class, Reply, writing};
 use super::lanes::Param;
 use super::seen::{integer, nonce_bits};
 use super::sessions::{Standing, json, listing, millis, standing};
@@ -13,12 +13,12 @@ use crate::store::{
     Wanted, claim,
 };
 
-const ACQUIRE: &str = "SELECT * FROM leasehold.acquire($1, $2, $3, $4, $5, $6, $7)";
-const CLAIM: &str = "SELECT * FROM leasehold.claim($1, $2, $3, $4, $5, $6, $7, $8)";
-const RELEASE: &str = "SELECT * FROM leasehold.release($1, $2, $3, $4, $5, $6, $7, $8, $9)";
-const REVOKE: &str = "SELECT * FROM leasehold.revoke($1, $2, $3, $4)";
-const FREE: &str = "SELECT * FROM leasehold.free($1, $2, $3, $4, $5, $6)";
-const REASSERT: &str = "SELECT * FROM leasehold.reassert($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+const ACQUIRE: &str = writing!("acquire($1, $2, $3, $4, $5, $6, $7)");
+const CLAIM: &str = writing!("claim($1, $2, $3, $4, $5, $6, $7, $8)");
+const RELEASE: &str = writing!("release($1, $2, $3, $4, $5, $6, $7, $8, $9)");
+const REVOKE: &str = writing!("revoke($1, $2, $3, $4)");
+const FREE: &str = writing!("free($1, $2, $3, $4, $5, $6)");
+const REASSERT: &str = writing!("reassert($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)");
 
 fn texts<'t>(texts: impl Iterator<Item = &'t str>) -> Param {
     Param::Texts(texts.map(|text| Some(text.to_owned())).collect())

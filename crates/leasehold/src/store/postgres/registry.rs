@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use tokio_postgres::Row;
 
 use super::PostgresStore;
-use super::call::{Class, Reply, columns, reading, unreadable};
+use super::call::{Class, Reply, columns, reading, unreadable, writing};
 use super::failure::Failure;
 use super::lanes::Param;
 use super::reads::parse;
@@ -29,11 +29,11 @@ const RESOURCES: &str = reading!(
 );
 const LISTING: &str = reading!("read_listing($1, $2, $3)", "r.names");
 const LEDGER: &str = reading!("read_ledger($1, $2, $3, $4, $5)", "r.numbers, r.entries");
-const SET_MARK: &str = "SELECT * FROM leasehold.set_mark($1, $2, $3, $4, $5, $6)";
-const DECLARE: &str = "SELECT * FROM leasehold.declare($1, $2, $3, $4, $5, $6, $7, $8, $9)";
-const PUBLISH: &str = "SELECT * FROM leasehold.publish($1, $2, $3, $4)";
-const COLLECT_LISTINGS: &str = "SELECT * FROM leasehold.collect_listings($1, $2)";
-const APPEND: &str = "SELECT * FROM leasehold.append($1, $2, $3, $4, $5, $6, $7)";
+const SET_MARK: &str = writing!("set_mark($1, $2, $3, $4, $5, $6)");
+const DECLARE: &str = writing!("declare($1, $2, $3, $4, $5, $6, $7, $8, $9)");
+const PUBLISH: &str = writing!("publish($1, $2, $3, $4)");
+const COLLECT_LISTINGS: &str = writing!("collect_listings($1, $2)");
+const APPEND: &str = writing!("append($1, $2, $3, $4, $5, $6, $7)");
 
 #[async_trait]
 impl Registry for PostgresStore {

@@ -51,12 +51,16 @@ impl Seen {
         });
     }
 
-    /// What is sent with every call.
+    /// What is sent with every call. The last number says that this handle announces what its calls change.
     pub(super) fn param(&self) -> Param {
         let era = *self.era.lock().unwrap_or_else(PoisonError::into_inner);
-        Param::Ints(era.map_or_else(Vec::new, |era| {
-            vec![Some(nonce_bits(era.nonce)), Some(era.place), Some(era.ttl_max_ms)]
-        }))
+        let of = |number: fn(Remembered) -> i64| era.map(number);
+        Param::Ints(vec![
+            of(|era| nonce_bits(era.nonce)),
+            of(|era| era.place),
+            of(|era| era.ttl_max_ms),
+            Some(1),
+        ])
     }
 
     /// Where a reader of this snapshot stands. A snapshot in which nobody was in the middle of anything is told by its

@@ -4,20 +4,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Shared;
-use super::call::{Class, Reply};
+use super::call::{Class, Reply, writing};
 use super::lanes::Param;
 use super::seen::{integer, nonce_bits};
 use crate::clock;
 use crate::lease::{BeatNumber, MemberId, Nonce, Term, Token};
 use crate::store::{Answer, EndSilent, OpenSession, Profile, Pulse, StoreError, Thawed};
 
-const OPEN: &str = "SELECT * FROM leasehold.open($1, $2, $3, $4, $5, $6)";
-const BEAT: &str = "SELECT * FROM leasehold.beat($1, $2, $3, $4, $5)";
-const DESCRIBE: &str = "SELECT * FROM leasehold.describe($1, $2, $3, $4, $5, $6, $7)";
-const CLOSE: &str = "SELECT * FROM leasehold.close($1, $2)";
-const END_SILENT: &str = "SELECT * FROM leasehold.end_silent($1, $2, $3, $4)";
-const COLLECT: &str = "SELECT * FROM leasehold.collect($1, $2, $3)";
-const THAW: &str = "SELECT * FROM leasehold.thaw($1, $2, $3)";
+const OPEN: &str = writing!("open($1, $2, $3, $4, $5, $6)");
+const BEAT: &str = writing!("beat($1, $2, $3, $4, $5)");
+const DESCRIBE: &str = writing!("describe($1, $2, $3, $4, $5, $6, $7)");
+const CLOSE: &str = writing!("close($1, $2)");
+const END_SILENT: &str = writing!("end_silent($1, $2, $3, $4)");
+const COLLECT: &str = writing!("collect($1, $2, $3)");
+const THAW: &str = writing!("thaw($1, $2, $3)");
 
 /// How many leases of an ended session are cleared in one step.
 const COLLECT_STEP: i64 = 1000;

@@ -1,0 +1,48 @@
+//! Hints for others, after the change they are about.
+//!
+//! A transaction of its own for them waits for no disk, and those who have something to announce at the same time share one. A hint that
+//! is lost delays others until they read by themselves.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use super::Shared;
+use super::lanes::Param;
+
+/// How long a call that is done waits until its hint is under way.
+const ANNOUNCE_MAX: Duration = Duration::from_millis(250);
+const ANNOUNCE: &str = "SELECT set_config('synchronous_commit', 'off', true), count(pg_notify('leasehold', pool)) \
+     FROM unnest($1) AS pool";
+
+/// What is to be announced.
+#[derive(Debug, Default)]
+pub(super) struct Mouth {
+    /// Pools with changes; the empty name stands for all.
+    due: Mutex<BTreeSet<String>>,
+    turn: tokio::sync::Mutex<()>,
+}
+
+impl Shared {
+    /// Tells the other handles that something changed in a pool, or in all if it has no name. Ends when they are told, so that a program
+    /// that ends after its last call was heard.
+    pub(super) async fn announce(&self, pool: &str) {
+        self.mouth.due.lock().unwrap_or_else(PoisonError::into_inner).insert(pool.to_owned());
+        if tokio::time::timeout(ANNOUNCE_MAX, self.say_what_is_due()).await.is_err() {
+            tracing::debug!(pool, "a hint was not taken in time; members read");
+        }
+    }
+
+    async fn say_what_is_due(&self) {
+        let _turn = self.mouth.turn.lock().await;
+        let due = std::mem::take(&mut *self.mouth.due.lock().unwrap_or_else(PoisonError::into_inner));
+        // Whoever had the turn before may have said this one's as well.
+        if due.is_empty() {
+            return;
+        }
+        let pools = Param::Texts(due.into_iter().map(Some).collect());
+        if let Err(failure) = self.reads.ask(&self.address, ANNOUNCE, &[pools]).await {
+            tracing::debug!(error = %failure.in_use(), "a hint is lost; members read");
+        }
+    }
+}
