@@ -5,6 +5,7 @@
 
 mod book;
 mod client;
+mod gather;
 mod headers;
 mod poller;
 mod result;
@@ -74,6 +75,7 @@ pub(crate) async fn poll(args: PollArgs) -> Result<ExitCode, Failure> {
         move |lease| Arc::clone(&pollers).keep(lease)
     };
     let member = participant.start(work).await?;
+    pollers.follow(member.status());
     let serving = health.map(|health| health.serve_routes(tell::routes(telling(&member))));
     signals.next().await;
     was_told(signals);

@@ -5,16 +5,20 @@ mod redis_server;
 
 use leasehold::lease::Term;
 use leasehold::store::conformance::{Member, pool};
-use leasehold::store::redis::{Emitted, Outlet, RedisLine};
+use leasehold::store::redis::{EMISSIONS_MAX, Emission, Emitted, Outlet, RedisLine};
 use leasehold::store::{Answer, Begin, Reasserted, Released, migrate};
 use leasehold_testkit::Redis;
 use redis_server::{OnRedis, address, open};
 
+fn emission(member: &Member, term: &Term) -> Emission {
+    let outlet = Outlet::Stream { key: "told".to_owned(), keep: 100 };
+    Emission { holder: member.id().clone(), term: term.clone(), outlet, what: "what".to_owned() }
+}
+
 /// Tells something under this term, in a stream that keeps it.
 async fn tell(line: &RedisLine, member: &Member, term: &Term) -> Emitted {
-    let outlet = Outlet::Stream { key: "told".to_owned(), keep: 100 };
-    let told = line.emit(&pool("work"), member.id(), term, &outlet, "what").await;
-    told.expect("the server answers")
+    let told = line.emit(&pool("work"), &[emission(member, term)]).await.expect("the server answers");
+    told[0]
 }
 
 fn told(server: &Redis) -> String {
@@ -38,6 +42,18 @@ async fn nothing_is_told_under_a_term_that_does_not_stand() {
     on.store.close(other.id()).await.expect("the store answers");
     assert_eq!(tell(&line, &other, &next).await, Emitted::Stale, "its holder has ended");
     assert_eq!(told(&on.server), "2");
+
+    // Of several at once each is compared by itself.
+    let mut third = Member::join(&on.store, "third").await;
+    let (free, kept) = (third.take("b").await, third.take("c").await);
+    assert_eq!(third.give_back(&free).await, Released::Freed);
+    let several = [&kept, &next, &free, &kept].map(|term| emission(&third, term));
+    let emitted = line.emit(&pool("work"), &several).await.expect("the server answers");
+    assert_eq!(emitted, [Emitted::Told, Emitted::Stale, Emitted::Stale, Emitted::Told]);
+    assert_eq!(told(&on.server), "4");
+    let many = vec![emission(&third, &kept); EMISSIONS_MAX + 1];
+    let refused = line.emit(&pool("work"), &many).await.expect_err("everything has a limit");
+    assert!(refused.to_string().contains("at most 64"), "{refused}");
 }
 
 // proves C20, C22
@@ -57,9 +73,8 @@ async fn a_server_that_was_set_back_tells_nothing_that_was_not_said_again() {
     other.take("lost").await;
     server.restore();
     // The first that is said is said on a connection that is no more.
-    let outlet = Outlet::Channel("told".to_owned());
-    let broken = line.emit(&pool("work"), one.id(), &lost, &outlet, "what").await;
-    assert!(broken.is_err() || matches!(broken, Ok(Emitted::Stale)), "{broken:?}");
+    let broken = line.emit(&pool("work"), &[emission(&one, &lost)]).await;
+    assert!(broken.is_err() || broken.as_ref().is_ok_and(|said| said == &[Emitted::Stale]), "{broken:?}");
     assert_eq!(tell(&line, &one, &lost).await, Emitted::Stale, "the server would have let it pass");
     assert_eq!(tell(&line, &other, &kept).await, Emitted::Stale, "nobody has said it again yet");
     other.store = open(&url).await;

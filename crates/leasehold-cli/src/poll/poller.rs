@@ -9,10 +9,10 @@ use std::time::Duration;
 use axum::body::Bytes;
 use axum::http::Method;
 use leasehold::clock::{self, Clock, SystemClock};
-use leasehold::participant::State;
+use leasehold::participant::{State, Status};
 use leasehold::plan::rendezvous::hash_id;
 use leasehold::{Lease, ResourceId};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 use super::book::Book;
 use super::client::{Answer, Ask, Client, Manner};
@@ -86,6 +86,11 @@ impl Pollers {
     pub(super) fn new(manner: Manner, jitter: f64, at_once: u32, book: Arc<Book>, sinks: Open) -> Self {
         let at_once = Semaphore::new(usize::try_from(at_once).unwrap_or(1));
         Self { manner, jitter, at_once, book, sinks, counts: Arc::default(), owned: Arc::default() }
+    }
+
+    /// From now on this member's status says how many share the work.
+    pub(super) fn follow(&self, member: watch::Receiver<Status>) {
+        self.sinks.follow(member);
     }
 
     /// What was counted.

@@ -8,15 +8,17 @@ use std::sync::Arc;
 use axum::body::Bytes;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderValue, Method};
+use leasehold::participant::Status;
 use leasehold::store::StoreUrl;
-use leasehold::store::redis::{Emitted, Outlet, RedisLine};
+use leasehold::store::redis::{Emission, Emitted, Outlet, RedisLine};
 use leasehold::{Lease, Pool};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
 use url::Url;
 
 use super::client::{Ask, Client, Manner};
+use super::gather::Gatherer;
 use crate::args::PollArgs;
-use crate::failure::{Failure, chain, code};
+use crate::failure::{Failure, code};
 use crate::print;
 
 /// The most places that answers go to.
@@ -43,8 +45,7 @@ pub(super) struct Sinks {
 pub(super) struct Open {
     sinks: Vec<Sink>,
     keep: u64,
-    pool: Pool,
-    line: Option<RedisLine>,
+    gatherer: Option<Gatherer>,
     /// Whose turn it is to write to standard output.
     stdout: Arc<Mutex<()>>,
 }
@@ -75,8 +76,12 @@ impl Sinks {
     /// Connects with Redis, if anything goes there.
     pub(super) async fn open(self, store: &StoreUrl, pool: &Pool) -> Result<Open, Failure> {
         let needs_line = self.sinks.iter().any(|sink| matches!(sink, Sink::Channel(_) | Sink::Stream(_)));
-        let line = if needs_line { Some(RedisLine::open(store).await?) } else { None };
-        Ok(Open { sinks: self.sinks, keep: self.keep, pool: pool.clone(), line, stdout: Arc::default() })
+        let gatherer = if needs_line {
+            Some(Gatherer::start(RedisLine::open(store).await?, pool.clone()))
+        } else {
+            None
+        };
+        Ok(Open { sinks: self.sinks, keep: self.keep, gatherer, stdout: Arc::default() })
     }
 }
 
@@ -101,6 +106,13 @@ fn parse(text: &str) -> Result<Sink, Failure> {
 }
 
 impl Open {
+    /// From now on this member's status says how many share the work.
+    pub(super) fn follow(&self, member: watch::Receiver<Status>) {
+        if let Some(gatherer) = &self.gatherer {
+            gatherer.follow(member);
+        }
+    }
+
     /// Who asks the webhooks under a lease.
     pub(super) fn clients(&self, lease: &Lease, manner: &Manner) -> Vec<Client> {
         let webhooks = self.sinks.iter().filter(|sink| matches!(sink, Sink::Webhook(_)));
@@ -168,11 +180,11 @@ impl Open {
         outlet: Outlet,
         line: &str,
     ) -> Result<Told, String> {
-        let Some(redis) = &self.line else { return Ok(Told::All) };
-        match redis.emit(&self.pool, lease.member(), term, &outlet, line).await {
-            Ok(Emitted::Told) => Ok(Told::All),
-            Ok(Emitted::Stale) => Ok(Told::Stale),
-            Err(error) => Err(chain(&error)),
+        let Some(gatherer) = &self.gatherer else { return Ok(Told::All) };
+        let (holder, term, what) = (lease.member().clone(), term.clone(), line.to_owned());
+        match gatherer.tell(Emission { holder, term, outlet, what }).await? {
+            Emitted::Told => Ok(Told::All),
+            Emitted::Stale => Ok(Told::Stale),
         }
     }
 }

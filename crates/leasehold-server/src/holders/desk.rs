@@ -20,6 +20,11 @@ use super::outage::Outage;
 use crate::cameras::is_of_cameras;
 use crate::ledger::Rows;
 
+/// How long there is no read after one, in times that it took, and at most: where reads take long, those who ask are many, or the
+/// store is busy, and more of them share the next one.
+const RESTS: u32 = 3;
+const REST_MAX: Duration = Duration::from_millis(25);
+
 /// One pool as this replica knows it.
 #[derive(Debug)]
 pub(crate) struct Desk {
@@ -35,6 +40,8 @@ pub(crate) struct Desk {
     pub(super) call: Duration,
     /// How many reads have begun.
     begun: AtomicU64,
+    /// When the next may begin.
+    rests_until: Mutex<Moment>,
     known: AsyncMutex<Known>,
     memory: Mutex<Memory>,
 }
@@ -94,6 +101,7 @@ impl Desk {
             name: shared.name.clone(),
             call: shared.limits.call,
             begun: AtomicU64::new(0),
+            rests_until: Mutex::default(),
             memory: Mutex::default(),
         }
     }
@@ -114,6 +122,8 @@ impl Desk {
     /// What is known, from a read that began after this was called. Those who ask at the same time share one.
     pub(crate) async fn fresh(&self) -> Result<AsyncGuard<'_, Known>, StoreError> {
         let asked = self.begun.load(Ordering::SeqCst);
+        let rests_until = *self.rests_until.lock().unwrap_or_else(PoisonError::into_inner);
+        self.clock.sleep_until(rests_until).await;
         let mut known = self.known.lock().await;
         if known.last.0 <= asked {
             self.read(&mut known).await;
@@ -141,6 +151,8 @@ impl Desk {
         let failed = match tokio::time::timeout(self.call, reading).await {
             Ok(Ok(refreshed)) => {
                 known.read = Some((began, refreshed.at));
+                let rest = (refreshed.at.since(began) * RESTS).min(REST_MAX);
+                *self.rests_until.lock().unwrap_or_else(PoisonError::into_inner) = refreshed.at.after(rest);
                 known.changed |= refreshed.changed;
                 None
             }

@@ -7,7 +7,8 @@
 //! # What is durable
 //!
 //! What decides ownership is on the server's disk when it is answered, and on a synchronous standby's, if there is one.
-//! Heartbeats wait for the server's own disk only. Ledger lines are not waited for.
+//! Heartbeats wait for the server's own disk only. What decides nothing is not waited for: ledger lines, the clearing up after ended
+//! sessions, what is reported of work.
 //!
 //! # When the server forgets
 //!
@@ -58,7 +59,7 @@ const ITEMS_MAX: usize = 128;
 
 /// How many connections of each kind a handle uses at most, and how long one call may take. A heartbeat may wait for longer than
 /// any other call lasts: it waits behind one that holds its session's row.
-const BEATS: (usize, Duration) = (2, Duration::from_secs(3));
+const BEATS: (usize, Duration) = (4, Duration::from_secs(3));
 const WRITES: (usize, Duration) = (4, Duration::from_millis(2400));
 const READS: (usize, Duration) = (2, Duration::from_secs(3));
 

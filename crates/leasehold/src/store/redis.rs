@@ -46,7 +46,7 @@ use tokio::sync::watch;
 use self::address::Address;
 use self::args::{Args, millis, of_profile, of_session, of_term};
 use self::call::{Kind, Shared};
-pub use self::line::{Emitted, Outlet, RedisLine};
+pub use self::line::{EMISSIONS_MAX, Emission, Emitted, Outlet, RedisLine};
 use self::reply::{Fields, Reply};
 use super::{
     Acquired, Answer, Begin, Capabilities, Changed, Checkup, Claimed, Cursor, EndSilent, Freed, Grade, Guard,

@@ -99,7 +99,7 @@ impl Shared {
     }
 
     /// Runs a script that answers a word and does not judge the era.
-    pub(super) async fn short(&self, script: &Script, args: &Args) -> Result<String, StoreError> {
+    pub(super) async fn short(&self, script: &Script, args: &Args) -> Result<Vec<String>, StoreError> {
         let value = self.query(self.command(script, args)).await?;
         redis::from_redis_value(value).map_err(|_| failure::unreadable(&self.address.place, "an answer"))
     }

@@ -9,12 +9,14 @@ use redis::aio::PubSub;
 use redis::{Cmd, Pipeline, RedisError, Value};
 
 use super::address::Address;
-use super::args::{Args, of_term};
+use super::args::Args;
 use super::call::{self, Kind, Shared};
 use super::{connect, failure, scripts};
 use crate::lease::{MemberId, Pool, Term};
 use crate::store::{StoreError, StoreUrl};
 
+/// How much is told at once at most.
+pub const EMISSIONS_MAX: usize = 64;
 /// How often a server that was not seen like this before is judged before anything is told.
 const JUDGED_MAX: usize = 3;
 
@@ -31,6 +33,19 @@ pub enum Outlet {
         /// How many entries it keeps.
         keep: u64,
     },
+}
+
+/// Something that a holder found out under a term.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Emission {
+    /// Who found it out.
+    pub holder: MemberId,
+    /// The term under which it was found out.
+    pub term: Term,
+    /// Where it is told.
+    pub outlet: Outlet,
+    /// What is told.
+    pub what: String,
 }
 
 /// What became of something that was to be told.
@@ -71,31 +86,41 @@ impl RedisLine {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Tells something that `holder` found out under `term`, if the term still stands: the server compares in the same step.
+    /// Tells what holders found out, each under its term, if that still stands: the server compares in the same step. At most
+    /// [`EMISSIONS_MAX`] at once.
     ///
     /// # Errors
-    /// The server did not answer, so it may or may not have been told, or refuses.
-    pub async fn emit(
-        &self,
-        pool: &Pool,
-        holder: &MemberId,
-        term: &Term,
-        outlet: &Outlet,
-        what: &str,
-    ) -> Result<Emitted, StoreError> {
-        let (kind, name, keep) = match outlet {
-            Outlet::Channel(name) => ("channel", name, 0),
-            Outlet::Stream { key, keep } => ("stream", key, *keep),
-        };
-        let args = of_term(pool, term).text(holder.as_str()).text(kind).text(name).number(keep).text(what);
+    /// The server did not answer, so they may or may not have been told, or refuses.
+    pub async fn emit(&self, pool: &Pool, emissions: &[Emission]) -> Result<Vec<Emitted>, StoreError> {
+        if emissions.len() > EMISSIONS_MAX {
+            let count = emissions.len();
+            return Err(StoreError::misconfigured(format!(
+                "{count} things are to be told at once; at most {EMISSIONS_MAX} are allowed"
+            )));
+        }
+        let args = emissions.iter().fold(Args::of([pool.as_str()]), |args, emission| {
+            let (kind, name, keep) = match &emission.outlet {
+                Outlet::Channel(name) => ("channel", name, 0),
+                Outlet::Stream { key, keep } => ("stream", key, *keep),
+            };
+            let Term { resource, token } = &emission.term;
+            let args = args.text(resource.as_str()).number(token.0).text(emission.holder.as_str());
+            args.text(kind).text(name).number(keep).text(&emission.what)
+        });
         for _ in 0..JUDGED_MAX {
-            match self.shared.short(&scripts::EMIT, &args).await?.as_str() {
-                "told" => return Ok(Emitted::Told),
-                "stale" => return Ok(Emitted::Stale),
+            let said = self.shared.short(&scripts::EMIT, &args).await?;
+            if said == ["unseen"] {
                 // Every other script judges what this one has not seen.
-                "unseen" => self.shared.run(Kind::Read, &scripts::POOLS, Args::default()).await.map(drop)?,
-                _ => return Err(failure::unreadable(self.place(), "an answer")),
+                self.shared.run(Kind::Read, &scripts::POOLS, Args::default()).await.map(drop)?;
+                continue;
             }
+            let emitted = said.iter().map(|word| match word.as_str() {
+                "told" => Some(Emitted::Told),
+                "stale" => Some(Emitted::Stale),
+                _ => None,
+            });
+            let emitted = emitted.collect::<Option<Vec<_>>>().filter(|all| all.len() == emissions.len());
+            return emitted.ok_or_else(|| failure::unreadable(self.place(), "an answer"));
         }
         Err(StoreError::unavailable(format!("{} keeps changing; is it restarting?", self.place())))
     }

@@ -1,17 +1,26 @@
--- Tells something under a term, if the term stands and its holder has not ended. In a frozen store nothing stands that was
--- not said again.
--- Own arguments: 1 pool, 2 resource, 3 token, 4 holder, 5 kind, 6 channel or key, 7 how many a stream keeps, 8 what.
-local pool, resource, holder = arg(1), arg(2), arg(4)
-if holder_of(pool, resource, arg(3)) ~= holder or ended(holder) or foreigner(pool, resource, holder) then
-    return 'stale'
+-- Tells what was found out under terms, each if its term stands and its holder has not ended. In a frozen store nothing stands
+-- that was not said again.
+-- Own arguments: 1 pool; then for each: resource, token, holder, kind, channel or key, how many a stream keeps, what.
+local pool = arg(1)
+
+local function stands(resource, token, holder)
+    return holder_of(pool, resource, token) == holder and not ended(holder) and not foreigner(pool, resource, holder)
+        and not (frozen and redis.call('HGET', session_key(holder), 'reasserted') ~= nonce)
 end
-if frozen and redis.call('HGET', session_key(holder), 'reasserted') ~= nonce then
-    return 'stale'
+
+local said = {}
+for at = 2, #ARGV - 9, 7 do
+    local resource, token, holder, outlet, what = arg(at), arg(at + 1), arg(at + 2), arg(at + 4), arg(at + 6)
+    if not stands(resource, token, holder) then
+        said[#said + 1] = 'stale'
+    else
+        if arg(at + 3) == 'stream' then
+            redis.call('XADD', outlet, 'MAXLEN', '~', arg(at + 5), '*', 'id', resource, 'token', token,
+                'instance', holder, 'result', what)
+        else
+            redis.call('PUBLISH', outlet, what)
+        end
+        said[#said + 1] = 'told'
+    end
 end
-if arg(5) == 'stream' then
-    redis.call('XADD', arg(6), 'MAXLEN', '~', arg(7), '*', 'id', resource, 'token', arg(3), 'instance', holder,
-        'result', arg(8))
-else
-    redis.call('PUBLISH', arg(6), arg(8))
-end
-return 'told'
+return said

@@ -11,7 +11,7 @@ do
     local live = string.match(redis.call('INFO', 'replication'), 'role:master.-master_replid:(%w+)')
     local found = redis.call('HMGET', KEYS[1], 'identity', 'nonce', 'seq', 'frozen')
     if found[1] ~= live or found[2] ~= nonce or tonumber(found[3]) < tonumber(ARGV[6]) then
-        return 'unseen'
+        return { 'unseen' }
     end
     frozen = found[4] == '1'
 end
