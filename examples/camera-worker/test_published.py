@@ -112,11 +112,14 @@ class Published(unittest.TestCase):
         self.assertEqual(len(self.consumer.accepted()), before)
 
     def test_a_camera_is_let_go_though_the_broker_is_away(self) -> None:  # proves R218
-        shard = self.start(camera("cam-1"))
+        # What is queued could be sent for much longer than the camera can be trusted.
+        until = boottime() + 12
+        shard = self.start(camera("cam-1", until=until), FLUSH="60")
         self.accepts(1)
         self.line.cut()
         told = shard.assign()
         wait_for("it says so all the same", lambda: shard.applied(told))
+        self.assertLess(boottime(), until, "in time")
         before = len(self.consumer.accepted())
         self.line.mend()
         shard.tell(signal.SIGTERM)

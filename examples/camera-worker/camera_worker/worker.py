@@ -154,7 +154,9 @@ class Worker:
         if work.running:
             return False
         term = work.camera.term
-        if boottime() - since > self._settings.flush:
+        # Half of what is left of its trust at most: a manager that is not told in time must kill the whole worker.
+        flush = min(self._settings.flush, (work.camera.trusted_until - since) / 2)
+        if boottime() - since > flush:
             self._outbox.discard(term)
         return not self._outbox.waiting(term)
 
