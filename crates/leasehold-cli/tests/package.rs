@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
 
 use leasehold_testkit::{Dir, free_port};
 use nix::unistd::Uid;
@@ -21,6 +22,9 @@ fn root() -> PathBuf {
 
 /// Makes the package of this build, and says where it lies.
 fn package(dir: &Dir, by: &str, binary: &Path) -> PathBuf {
+    // What goes into it is made in one place.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _turn = ONE_AT_A_TIME.lock();
     let out = dir.sub(by);
     let mut make = Command::new(root().join("tools/deb"));
     make.args(["--by", by, "--compression", "none", "--binary"]).arg(binary).arg("--output").arg(&out);
