@@ -100,6 +100,12 @@ fn behind_the_consumer_each_event_counts_once_and_none_of_a_former_owner() {
     tests_by(python_with("pika", "python3-pika"), WORKER, "test_published", url);
 }
 
+// proves R190, R192-R203, R227, R230, R238, U22
+#[test]
+fn units_images_and_manifests_fit_the_program_and_the_rules() {
+    tests_by(python_with("yaml", "python3-yaml"), "packaging", "test_manifests", None);
+}
+
 /// Every command of document 000 as it is printed there, in its order.
 const PRINTED: [&str; 4] = [
     "curl https://manager/api/v1/scenes?leased=false",
@@ -196,6 +202,17 @@ fn the_tracker_is_started_as_its_document_says() {
     assert!(log.contains(r#""status": "ready""#), "{log}");
     assert!(log.contains(r#""_version": 1"#), "{log}");
     assert!(log.contains(r#""operation": "takeover""#), "{log}");
+}
+
+#[test]
+fn the_camera_worker_is_started_as_its_document_says() {
+    let script = commands("examples/camera-worker/README.md", "Run it")
+        .replace("8080", &free_port().to_string())
+        .replace("9108", &free_port().to_string());
+    let log = run(&script, &[]);
+    assert!(log.contains(r#""event": "camera_started""#), "{log}");
+    assert!(log.contains(r#"{"status": "healthy", "applied": 1, "standing_still": []}"#), "{log}");
+    assert!(log.contains(r#""refused": {}"#) && !log.contains(r#"{"accepted": 0"#), "{log}");
 }
 
 #[test]
