@@ -1,4 +1,4 @@
-"""Whether units, images and manifests fit the program, each other, and the rules that they are written by: all that can be told offline.
+"""Whether units, images and manifests fit the program, each other and the rules they are written by: what can be told offline.
 
 `LEASEHOLD_BIN` is the program.
 """
@@ -121,7 +121,9 @@ class Program(unittest.TestCase):
                 continue
             for file in SHIPPED[options[1]]:
                 # The options in the file are looked at as well; those of the line before --help.
-                taken = subprocess.run([PROGRAM, command, "--config", str(file), *options[2:], "--help"], capture_output=True, text=True)
+                taken = subprocess.run(
+                    [PROGRAM, command, "--config", str(file), *options[2:], "--help"], capture_output=True, text=True
+                )
                 self.assertEqual(taken.returncode, 0, f"{where} with {file}: {taken.stderr}")
 
     def test_what_the_program_would_not_take_is_found(self) -> None:
@@ -145,7 +147,9 @@ class Program(unittest.TestCase):
             copy = Path(directory, "manager.toml")
             copy.write_text(here)
             environment = {**os.environ, "HOSTNAME": "manager-0"}
-            checked = subprocess.run([PROGRAM, "manager", "--check", "--config", str(copy)], env=environment, capture_output=True, text=True)
+            checked = subprocess.run(
+                [PROGRAM, "manager", "--check", "--config", str(copy)], env=environment, capture_output=True, text=True
+            )
             self.assertEqual(checked.returncode, 0, f"{file}: {checked.stderr}")
 
     def test_the_control_plane_starts_with_what_prepare_makes(self) -> None:  # proves R238
@@ -231,7 +235,9 @@ class Rules(unittest.TestCase):
                 self.assertTrue(confined["readOnlyRootFilesystem"], name)
                 self.assertFalse(confined["allowPrivilegeEscalation"], name)
                 self.assertEqual(confined["capabilities"], {"drop": ["ALL"]}, name)
-                self.assertLessEqual({"startupProbe", "livenessProbe", "readinessProbe", "lifecycle", "resources"}, set(container), name)
+                self.assertLessEqual(
+                    {"startupProbe", "livenessProbe", "readinessProbe", "lifecycle", "resources"}, set(container), name
+                )
                 self.assertIn("preStop", container["lifecycle"], name)
                 self.assertIn("memory", container["resources"]["limits"], name)
                 self.assertRegex(container["image"], r":\d+\.\d+\.\d+$", name)
@@ -298,11 +304,17 @@ class Rules(unittest.TestCase):
             service = compose()["services"][name]
             bound = [each["target"] for each in service["secrets"]] + [each.split(":")[0] for each in service["tmpfs"]]
             for path in paths:
-                self.assertTrue(any(path == each or path.startswith(f"{each}/") for each in mounts), f"{path} in the pods of {name}")
+                self.assertTrue(
+                    any(path == each or path.startswith(f"{each}/") for each in mounts), f"{path} in the pods of {name}"
+                )
                 self.assertIn(path, bound, f"{path} in the service {name}")
 
     def test_services_policies_and_budgets_mean_pods_that_there_are(self) -> None:
-        labels = {name: each["spec"]["template"]["metadata"]["labels"] for each in of_kind("Deployment", "StatefulSet") for name in [each["metadata"]["name"]]}
+        labels = {
+            name: each["spec"]["template"]["metadata"]["labels"]
+            for each in of_kind("Deployment", "StatefulSet")
+            for name in [each["metadata"]["name"]]
+        }
 
         def meant(selector: dict[str, str]) -> list[str]:
             return [name for name, has in labels.items() if selector.items() <= has.items()]
@@ -315,7 +327,9 @@ class Rules(unittest.TestCase):
         for each in of_kind("Deployment", "StatefulSet"):
             self.assertEqual(meant(each["spec"]["selector"]["matchLabels"]), [each["metadata"]["name"]])
         for kind, where in {"PodDisruptionBudget": "selector", "NetworkPolicy": "podSelector"}.items():
-            covered = {name for each in of_kind(kind) if each["spec"][where] for name in meant(each["spec"][where]["matchLabels"])}
+            covered = {
+                name for each in of_kind(kind) if each["spec"][where] for name in meant(each["spec"][where]["matchLabels"])
+            }
             self.assertEqual(covered, set(labels), f"every pod has a {kind}")
 
     def test_nobody_comes_in_or_goes_out_unless_it_is_named(self) -> None:  # proves R238

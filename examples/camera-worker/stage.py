@@ -46,9 +46,16 @@ def free_port() -> int:
 def camera(uuid: str, token: int = 1, until: float | None = None, degraded: bool = False, **document: Any) -> dict[str, Any]:
     """A camera as the manager writes it; trusted for a long time unless it is said otherwise."""
     return {
-        "camera_uuid": uuid, "tenant_id": "tenant-1", "site_id": "site-1", "lease_id": f"lease-of-{uuid}", "fencing_token": token,
-        "trusted_until_boottime": boottime() + FAR if until is None else until, "trusted_until": "2026-01-01T00:00:00.000Z",
-        "degraded": degraded, "config_version": "c", "zone_version": "z",
+        "camera_uuid": uuid,
+        "tenant_id": "tenant-1",
+        "site_id": "site-1",
+        "lease_id": f"lease-of-{uuid}",
+        "fencing_token": token,
+        "trusted_until_boottime": boottime() + FAR if until is None else until,
+        "trusted_until": "2026-01-01T00:00:00.000Z",
+        "degraded": degraded,
+        "config_version": "c",
+        "zone_version": "z",
         "document": {"camera_uuid": uuid, "rtsp_url": "rtsp://u:secret@test-pattern/", "zones": [], **document},
     }
 
@@ -56,8 +63,16 @@ def camera(uuid: str, token: int = 1, until: float | None = None, degraded: bool
 def assignment(generation: int, cameras: list[dict[str, Any]], http_port: int = 0, metrics_port: int = 0) -> dict[str, Any]:
     """The whole file."""
     return {
-        "format": 1, "generation": generation, "runner_id": "runner-a", "shard_id": 0, "manager_pid": os.getpid(),
-        "http_port": http_port, "metrics_port": metrics_port, "heartbeat_seconds": 1, "reload": "signal", "cameras": cameras,
+        "format": 1,
+        "generation": generation,
+        "runner_id": "runner-a",
+        "shard_id": 0,
+        "manager_pid": os.getpid(),
+        "http_port": http_port,
+        "metrics_port": metrics_port,
+        "heartbeat_seconds": 1,
+        "reload": "signal",
+        "cameras": cameras,
     }
 
 
@@ -89,9 +104,15 @@ class Shard:
         with self._output[0].open("w") as out, self._output[1].open("w") as err:
             self.process = subprocess.Popen(
                 [*command, "--manager-pid", str(os.getpid() if manager is None else manager)],
-                stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
                 env={
-                    **inherited, "PYTHONPATH": str(HERE), "NOTIFY_SOCKET": f"{self._directory.name}/notify", "CAMERA_WORKER_FPS": str(FPS),
+                    **inherited,
+                    "PYTHONPATH": str(HERE),
+                    "NOTIFY_SOCKET": f"{self._directory.name}/notify",
+                    "CAMERA_WORKER_FPS": str(FPS),
                     **{f"CAMERA_WORKER_{name}": value for name, value in env.items()},
                 },
             )

@@ -46,6 +46,11 @@ class Assignments(unittest.TestCase):
         first = found.cameras[Term("cam-1", "lease-of-cam-1", 12)]
         self.assertEqual((first.trusted_until, first.degraded, first.tenant), (99.5, True, "tenant-1"))
 
+    def test_zones_of_the_site_hold_besides_the_cameras_own(self) -> None:  # proves R207
+        given = {**camera("cam-1", zones=[{"zone_id": 1}]), "site_zones": [{"zone_id": "site"}]}
+        (found,) = parse(assignment(1, [given])).cameras.values()
+        self.assertEqual([zone["zone_id"] for zone in found.document["zones"]], [1, "site"])
+
     def test_what_is_wrong_is_named(self) -> None:
         def wrong(**changes: Any) -> dict[str, Any]:
             return {**assignment(1, [camera("cam-1")]), **changes}
@@ -91,7 +96,10 @@ class Seeing(unittest.TestCase):
         self.assertFalse(inside(101, 50, self.SQUARE) or inside(50, 50, hollow) or inside(0, 0, []))
 
     def test_zones_labels_and_scores_decide_what_is_reported(self) -> None:  # proves R243
-        person, car = {"label": "person", "score": 0.9, "box": [10, 10, 10, 10]}, {"label": "car", "score": 0.4, "box": [500, 0, 10, 10]}
+        person, car = (
+            {"label": "person", "score": 0.9, "box": [10, 10, 10, 10]},
+            {"label": "car", "score": 0.4, "box": [500, 0, 10, 10]},
+        )
 
         def reported(**document: Any) -> list[str]:
             return [each["label"] for each in detections([person, car], document)]
@@ -121,7 +129,13 @@ class Settled(unittest.TestCase):
     def test_the_environment_is_read_and_nonsense_is_named(self) -> None:
         found = settings.load({"CAMERA_WORKER_FPS": "12.5", "CAMERA_WORKER_MISBEHAVE": "crash, hang"})
         self.assertEqual((found.fps, found.misbehave), (12.5, {"crash", "hang"}))
-        for name, value in [("FPS", "fast"), ("FPS", "0"), ("MISBEHAVE", "dance"), ("AMQP_URL", "http://h"), ("AMQP_URL_FILE", "/nowhere")]:
+        for name, value in [
+            ("FPS", "fast"),
+            ("FPS", "0"),
+            ("MISBEHAVE", "dance"),
+            ("AMQP_URL", "http://h"),
+            ("AMQP_URL_FILE", "/nowhere"),
+        ]:
             with self.assertRaises(settings.SettingsError):
                 settings.load({f"CAMERA_WORKER_{name}": value})
 
@@ -136,7 +150,12 @@ class Settled(unittest.TestCase):
 
     def test_a_camera_asks_for_misbehaviour_by_its_address(self) -> None:
         self.assertEqual(settings.of_camera({"rtsp_url": "rtsp://test-pattern/?misbehave=crash,hang"}), {"crash", "hang"})
-        for plain in ({}, {"rtsp_url": "rtsp://camera.local/stream?a=1"}, {"rtsp_url": "rtsp://h/?misbehave=dance"}, {"rtsp_url": "rtsp://["}):
+        for plain in (
+            {},
+            {"rtsp_url": "rtsp://camera.local/stream?a=1"},
+            {"rtsp_url": "rtsp://h/?misbehave=dance"},
+            {"rtsp_url": "rtsp://["},
+        ):
             self.assertEqual(settings.of_camera(plain), frozenset())
 
     def test_four_of_five_cameras_are_enough(self) -> None:  # proves U20
@@ -150,11 +169,15 @@ class Unsure:
     def __init__(self, failures: int) -> None:
         self.failures = failures
         self.sent: list[str] = []
-        self.open = threading.Event()
-        self.open.set()
+        self.opening, self.sending = threading.Event(), threading.Event()
+        self.opening.set()
+        self.sending.set()
+
+    def open(self) -> None:
+        self.opening.wait()
 
     def send(self, key: str, event: dict[str, Any]) -> None:
-        self.open.wait()
+        self.sending.wait()
         self.sent.append(event["event_id"])
         if self.failures > 0:
             self.failures -= 1
@@ -197,9 +220,25 @@ class Outgoing(unittest.TestCase):
         self.assertEqual((outbox.sent, outbox.dropped["trust_ended"]), (0, 2))
         self.assertNotIn("b", sink.sent)
 
+    def test_a_connection_that_takes_long_does_not_send_what_is_not_ours_any_more(self) -> None:  # proves C45, C52
+        sink = Unsure(failures=0)
+        sink.opening.clear()
+        outbox = Outbox(sink, 10, Log())
+        outbox.put(self.letter("late"))
+        outbox.put(self.letter("let go", self.OTHER))
+        wait_for("it connects", lambda: len(outbox._queue) == 1)
+        outbox.discard(self.OTHER)
+        self.trusted = False
+        sink.opening.set()
+        wait_for("it is given up", lambda: not outbox.waiting(self.TERM))
+        self.trusted = True
+        outbox.put(self.letter("ours"))
+        wait_for("what is ours goes out", lambda: outbox.sent == 1)
+        self.assertEqual(sink.sent, ["ours"])
+
     def test_the_oldest_goes_when_there_are_too_many_and_the_rest_when_a_camera_is_let_go(self) -> None:
         sink = Unsure(failures=0)
-        sink.open.clear()
+        sink.sending.clear()
         outbox = Outbox(sink, 2, Log())
         outbox.put(self.letter("under way"))
         wait_for("it is taken", lambda: outbox.waiting(self.TERM) == 1 and not outbox._queue)
@@ -208,7 +247,7 @@ class Outgoing(unittest.TestCase):
         self.assertEqual((outbox.dropped["queue_full"], outbox.waiting(self.TERM)), (1, 2))
         outbox.discard(self.TERM)
         self.assertEqual((outbox.waiting(self.TERM), outbox.waiting(self.OTHER)), (0, 1))
-        sink.open.set()
+        sink.sending.set()
         wait_for("the other camera's goes out", lambda: sink.sent == ["under way", "c"])
         self.assertEqual(outbox.dropped["let_go"], 2)
 
@@ -221,8 +260,16 @@ class Accepting(unittest.TestCase):
 
     def event(self, token: int, frame: int, runner: str = "r1", **changes: Any) -> bytes:
         said = {
-            "event_id": self.ulids.next(), "camera_uuid": "cam-1", "fencing_token": token, "degraded": False, "frame": frame,
-            "timestamp": "2026-01-01T00:00:00Z", "runner_id": runner, "shard_id": 0, "detections": [], **changes,
+            "event_id": self.ulids.next(),
+            "camera_uuid": "cam-1",
+            "fencing_token": token,
+            "degraded": False,
+            "frame": frame,
+            "timestamp": "2026-01-01T00:00:00Z",
+            "runner_id": runner,
+            "shard_id": 0,
+            "detections": [],
+            **changes,
         }
         return json.dumps(said).encode()
 
@@ -255,7 +302,13 @@ class Accepting(unittest.TestCase):
         good = json.loads(self.event(1, 1))
         for wrong in [b"", b"[]", b"\xff", b"{}"]:
             self.assertEqual(self.fence.take(wrong), "malformed")
-        for name, value in [("fencing_token", "1"), ("fencing_token", True), ("fencing_token", -1), ("frame", 1 << 70), ("detections", {})]:
+        for name, value in [
+            ("fencing_token", "1"),
+            ("fencing_token", True),
+            ("fencing_token", -1),
+            ("frame", 1 << 70),
+            ("detections", {}),
+        ]:
             self.assertEqual(self.fence.take(json.dumps({**good, name: value}).encode()), "malformed")
         self.assertEqual(self.fence.take(json.dumps(good).encode()), "accepted")
 
@@ -270,9 +323,23 @@ class Logged(unittest.TestCase):
     def test_log_lines_are_json_with_the_agreed_fields(self) -> None:  # proves R231, U22
         said = io.StringIO()
         with contextlib.redirect_stderr(said):
-            Log(runner_id="r", shard_id=0).of(tenant_id="t", site_id="s", camera_uuid="c").warn("happened", "so", error_code="e", duration_ms=1)
+            Log(runner_id="r", shard_id=0).of(tenant_id="t", site_id="s", camera_uuid="c").warn(
+                "happened", "so", error_code="e", duration_ms=1
+            )
         line = json.loads(said.getvalue())
-        agreed = {"ts", "level", "runner_id", "shard_id", "site_id", "tenant_id", "camera_uuid", "event", "msg", "error_code", "duration_ms"}
+        agreed = {
+            "ts",
+            "level",
+            "runner_id",
+            "shard_id",
+            "site_id",
+            "tenant_id",
+            "camera_uuid",
+            "event",
+            "msg",
+            "error_code",
+            "duration_ms",
+        }
         self.assertEqual(set(line), agreed)
         self.assertTrue(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line["ts"]), line["ts"])
 

@@ -25,13 +25,14 @@ class Published(unittest.TestCase):
         self.consumer = Consumer(URL, self.name)
         self.addCleanup(self.consumer.close)
 
-    def start(self, *cameras: dict[str, Any], runner: str = "runner-a", **env: str) -> Shard:
+    def start(self, *cameras: dict[str, Any], runner: str = "runner-a", **env: Any) -> Shard:
         shard = Shard(*cameras, runner=runner, AMQP_URL=self.line.url, EXCHANGE=self.name, **env)
         self.addCleanup(shard.close)
         return shard
 
     def accepts(self, token: int, more: int = 1) -> None:
         """Waits until the consumer accepts more under a token."""
+
         def count() -> int:
             return sum(found == token for found, _ in self.consumer.accepted())
 

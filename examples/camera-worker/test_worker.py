@@ -12,6 +12,7 @@ import time
 import unittest
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -108,7 +109,7 @@ class Working(Stage):
         for wrong in ["{", '{"format": 1}', older]:
             said = shard.logged("assignment_refused")
             shard.write(wrong)
-            wait_for("it is said", lambda: shard.logged("assignment_refused") == said + 1)
+            wait_for("it is said", self.is_said(shard, said + 1))
             self.goes_on(shard, "cam-1")
         shard.path.unlink()
         wait_for("it is said", lambda: shard.logged("assignment_refused") == 4)
@@ -116,6 +117,10 @@ class Working(Stage):
         self.assertEqual(shard.logged("assignment_refused"), 4, "each is said once")
         told = shard.assign(camera("cam-2"))
         wait_for("a good one counts again", lambda: shard.applied(told))
+
+    @staticmethod
+    def is_said(shard: Shard, times: int) -> Callable[[], bool]:
+        return lambda: shard.logged("assignment_refused") == times
 
 
 class Ending(Stage):
@@ -184,7 +189,10 @@ class Ending(Stage):
         wait_for("it notices", lambda: "gone" in said.read_text())
 
     def test_sigterm_and_drain_send_what_is_there_and_end_well(self) -> None:  # proves R190, U20
-        for end in (lambda shard: shard.tell(signal.SIGTERM), lambda shard: self.assertEqual(shard.ask("/drain", "POST")[0], 202)):
+        for end in (
+            lambda shard: shard.tell(signal.SIGTERM),
+            lambda shard: self.assertEqual(shard.ask("/drain", "POST")[0], 202),
+        ):
             shard = self.working(camera("cam-1"), camera("cam-2"))
             end(shard)
             self.assertEqual(shard.ends(), 0)
@@ -210,7 +218,9 @@ class Asked(Stage):
         told = shard.assign(camera("cam-1"), camera("cam-2", until=past), camera("cam-3", until=past))
         wait_for("it is not ready", lambda: shard.applied(told) and shard.ask("/ready")[0] == 503)
 
-        request = urllib.request.Request(f"http://127.0.0.1:{shard._ports['http_port']}/drain", method="POST", headers={"Origin": "http://x"})
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{shard._ports['http_port']}/drain", method="POST", headers={"Origin": "http://x"}
+        )
         with self.assertRaisesRegex(urllib.error.HTTPError, "403"):
             urllib.request.urlopen(request, timeout=10)
         self.assertEqual(shard.ask("/terminate", "POST")[0], 0)
@@ -293,7 +303,9 @@ class Misbehaving(Stage):
         until = boottime() + 3
         shard = self.working(self.bad("never-let-go", until=until), camera("good", until=until))
         told = shard.assign()
-        wait_for("the good one is let go, and the deadline passes", lambda: shard.logged("camera_stopped") == 1 and boottime() > until)
+        wait_for(
+            "the good one is let go, and the deadline passes", lambda: shard.logged("camera_stopped") == 1 and boottime() > until
+        )
         self.goes_on(shard, "bad")
         self.assertFalse(shard.applied(told))
         self.stands(shard, "good")

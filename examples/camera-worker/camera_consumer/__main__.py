@@ -1,4 +1,4 @@
-"""`python3 -m camera_consumer --database FILE [--stdin]`: from RabbitMQ, or from lines such as workers write to standard output."""
+"""`python3 -m camera_consumer --database FILE [--stdin]`: from RabbitMQ, or from lines such as workers write."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def from_rabbitmq(fence: Fence, settings: Settings, queue: str, told: Told) -> N
                 if told.yes:
                     connection.close()
                     return
-                if method is not None:
+                if method is not None and body is not None:
                     answer(channel, method, fence.take(body))
         except (pika.exceptions.AMQPError, OSError) as error:
             print(f"camera_consumer: RabbitMQ: {type(error).__name__} {error}; connecting again", file=sys.stderr, flush=True)

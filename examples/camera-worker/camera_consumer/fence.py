@@ -1,7 +1,7 @@
 """What is accepted: each event once, and none under a token below the highest that its camera was seen with.
 
-Invariant: an event, the highest token of its camera and what was refused are written in one transaction, before the broker is told that
-it may forget the event. So a consumer that is killed goes on where it was: what comes again is a duplicate.
+Invariant: an event, the highest token of its camera and what was refused are written in one transaction, before the broker is
+told that it may forget the event. So a consumer that is killed goes on where it was: what comes again is a duplicate.
 """
 
 from __future__ import annotations
@@ -134,7 +134,12 @@ class Fence:
                 "other": 0 if takeover else missing,
             },
         )
-        row = {**event, "shard_id": str(event["shard_id"]), "detections": json.dumps(event["detections"]), "arrived_at": time.time()}
+        row = {
+            **event,
+            "shard_id": str(event["shard_id"]),
+            "detections": json.dumps(event["detections"]),
+            "arrived_at": time.time(),
+        }
         columns = [*FIELDS, "arrived_at"]
         places = ", ".join(f":{name}" for name in columns)
         made = self._db.execute(f"INSERT INTO events ({', '.join(columns)}) VALUES ({places})", row)
@@ -143,6 +148,8 @@ class Fence:
     def summary(self) -> dict[str, Any]:
         """Counts of everything so far."""
         accepted = self._db.execute("SELECT coalesce(max(number), 0) FROM events").fetchone()[0]
-        lost = self._db.execute("SELECT coalesce(sum(lost_in_takeovers), 0), coalesce(sum(lost_otherwise), 0) FROM cameras").fetchone()
+        lost = self._db.execute(
+            "SELECT coalesce(sum(lost_in_takeovers), 0), coalesce(sum(lost_otherwise), 0) FROM cameras"
+        ).fetchone()
         refused = dict(self._db.execute("SELECT reason, sum(count) FROM refused GROUP BY reason").fetchall())
-        return {ACCEPTED: accepted, "refused": refused, "frames_lost": {"in_takeovers": lost[0], "otherwise": lost[1]}}
+        return {ACCEPTED: accepted, "refused": refused, "frames_lost": {"in_takeovers": int(lost[0]), "otherwise": int(lost[1])}}

@@ -85,6 +85,9 @@ def parse(found: Any) -> Assignment:
 
 
 def _camera(found: Any) -> Camera:
+    document = _field(found, "document", dict)
+    # Zones of the whole site hold for each of its cameras, besides its own.
+    zones = [*(document.get("zones") or []), *(found.get("site_zones") or [])]
     term = Term(_field(found, "camera_uuid", str), _field(found, "lease_id", str), _field(found, "fencing_token", int))
     return Camera(
         term=term,
@@ -92,7 +95,7 @@ def _camera(found: Any) -> Camera:
         site=_field(found, "site_id", str),
         trusted_until=float(_field(found, "trusted_until_boottime", int, float)),
         degraded=_field(found, "degraded", bool),
-        document=_field(found, "document", dict),
+        document={**document, "zones": zones},
     )
 
 

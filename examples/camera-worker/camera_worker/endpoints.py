@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 Answer = tuple[int, str, str]
@@ -16,7 +16,7 @@ class PortError(Exception):
     """A port cannot be had."""
 
 
-def as_json(status: int, said: dict[str, object]) -> Answer:
+def as_json(status: int, said: Mapping[str, object]) -> Answer:
     """An answer for programs."""
     return status, "application/json", json.dumps(said)
 

@@ -1,7 +1,7 @@
 """Where frames come from: a test pattern, or a file.
 
-A camera films whether or not anybody looks. So its frames are numbered by the time of day: frame `n` is the one of `n / fps` seconds
-after 1970, and whoever misses some can tell how many.
+A camera films whether or not anybody looks. So its frames are numbered by the time of day: frame `n` is the one of `n / fps`
+seconds after 1970, and whoever misses some can tell how many.
 """
 
 from __future__ import annotations
@@ -68,7 +68,9 @@ def _objects(path: str, number: int, line: str) -> list[dict[str, Any]]:
             if len(each["box"]) == 4
         ]
     except (ValueError, KeyError, TypeError) as error:
-        raise FramesError(f'line {number} of {path} is not like {{"objects": [{{"label", "score", "box"}}]}}: {error!r}') from error
+        raise FramesError(
+            f'line {number} of {path} is not like {{"objects": [{{"label", "score", "box"}}]}}: {error!r}'
+        ) from error
 
 
 def film(path: str) -> Film:

@@ -1,7 +1,7 @@
 """Events on their way out: in order, each until it is confirmed, none after the trust in its camera has ended.
 
-Invariant: whether the camera is still ours is asked before every attempt, not only when the event was made. What was under way when trust
-ended has a lower token than what the next owner sends; consumers refuse it.
+Invariant: whether the camera is still ours is asked before every attempt, when the connection is there and nothing but the
+sending is left. What was under way when trust ended has a lower token than what the next owner sends; consumers refuse it.
 """
 
 from __future__ import annotations
@@ -80,13 +80,15 @@ class Outbox:
                 self._sink.idle()
                 continue
             try:
+                self._sink.open()
+                if not self._may_send(letter):
+                    continue
                 self._sink.send(letter.key, letter.event)
             except SinkError as error:
                 if failures == 0:
                     self._log.warn("publish_failed", f"{error}; trying again until trust ends", camera_uuid=letter.term.camera)
                 failures += 1
-                with self._change:
-                    self._change.wait_for(lambda: self._sending is not letter, min(0.1 * 2.0 ** min(failures, 10), PAUSE_MAX))
+                self._pause(letter, min(0.1 * 2.0 ** min(failures, 10), PAUSE_MAX))
                 continue
             if failures:
                 self._log.info("publish_works", f"events are confirmed again after {failures} failures")
@@ -95,6 +97,15 @@ class Outbox:
                 self.sent += 1
                 if self._sending is letter:
                     self._sending = None
+
+    def _may_send(self, letter: Letter) -> bool:
+        with self._change:
+            return self._sending is letter and letter.trusted()
+
+    def _pause(self, letter: Letter, seconds: float) -> None:
+        """Waits, but not for what was given up."""
+        with self._change:
+            self._change.wait_for(lambda: self._sending is not letter, seconds)
 
     def _next(self) -> Letter | None:
         """What is to be sent now: the same again if it was not confirmed, unless it is not ours to send any more."""

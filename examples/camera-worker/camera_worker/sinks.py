@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from typing import Any, Protocol
 
 CONFIRM_MAX = 10
@@ -17,6 +18,9 @@ class SinkError(Exception):
 class Sink(Protocol):
     """Takes one event after the other."""
 
+    def open(self) -> None:
+        """Gets ready to send, which may take a while."""
+
     def send(self, key: str, event: dict[str, Any]) -> None:
         """Returns when the event is safe."""
 
@@ -29,6 +33,9 @@ class Sink(Protocol):
 
 class Stdout:
     """One line of JSON for each event."""
+
+    def open(self) -> None:
+        """Nothing has to be done."""
 
     def send(self, key: str, event: dict[str, Any]) -> None:
         """Returns when the line has left this process."""
@@ -46,7 +53,7 @@ class Stdout:
 
 
 class RabbitMq:
-    """A topic exchange. The connection is made when it is needed, and anew after each failure."""
+    """A topic exchange, to which the connection is made anew after each failure."""
 
     def __init__(self, url: str, exchange: str) -> None:
         # Only who sends to RabbitMQ needs its client.
@@ -63,15 +70,22 @@ class RabbitMq:
         self._connection: Any = None
         self._channel: Any = None
 
+    def open(self) -> None:
+        """Connects, unless there is a connection."""
+        if self._channel is None:
+            self._attempt(self._connect)
+
     def send(self, key: str, event: dict[str, Any]) -> None:
         """Returns when the broker has confirmed it."""
         properties = self._pika.BasicProperties(
             content_type="application/json", delivery_mode=2, message_id=event["event_id"], type="detection"
         )
+        body = json.dumps(event).encode()
+        self._attempt(lambda: self._channel.basic_publish(self._exchange, key, body, properties))
+
+    def _attempt(self, step: Callable[[], object]) -> None:
         try:
-            if self._channel is None:
-                self._connect()
-            self._channel.basic_publish(self._exchange, key, json.dumps(event).encode(), properties)
+            step()
         except self._errors as error:
             self.close()
             # What the library says names hosts and reasons, and never the password.

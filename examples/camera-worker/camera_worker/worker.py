@@ -125,17 +125,17 @@ class Worker:
     def _arrange(self) -> None:
         """Starts, updates and stops work until it is what the file says."""
         given = self._assignment.cameras
-        for term, work in list(self._works.items()):
-            if term not in given:
-                self._leaving[self._works.pop(term)] = boottime()
+        for term in self._works.keys() - given.keys():
+            self._leaving[self._works.pop(term)] = boottime()
         for work, since in list(self._leaving.items()):
             work.stop()
             if self._has_gone(work, since):
                 del self._leaving[work]
         for term, camera in given.items():
-            if work := self._works.get(term):
-                work.update(camera)
-            if (work is None or not work.running) and self._may_start(camera):
+            current = self._works.get(term)
+            if current is not None:
+                current.update(camera)
+            if (current is None or not current.running) and self._may_start(camera):
                 self._works[term] = Work(camera, self._who, self._settings, self._film, self._outbox, self._ulids, self._log)
         applied = None if self._leaving else self._assignment.generation
         if applied is not None and applied != self._applied:
@@ -240,7 +240,9 @@ class Worker:
     def _tell_ready(self) -> Answer:
         assigned, working = len(self._assignment.cameras), self._working()
         good = report.is_ready(assigned, working)
-        return as_json(200 if good else 503, {"status": "ready" if good else "notready", "assigned": assigned, "working": working})
+        return as_json(
+            200 if good else 503, {"status": "ready" if good else "notready", "assigned": assigned, "working": working}
+        )
 
     def _drain(self) -> Answer:
         """Ends as with SIGTERM."""

@@ -7,8 +7,8 @@ from typing import Any
 
 
 def detections(objects: Sequence[Mapping[str, Any]], document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What is reported. Of the zones that a thing's centre lies in the one with the highest priority decides; where there are zones
-    to look at, what is in none of them is left out."""
+    """What is reported. Of the zones that a thing's centre lies in the one with the highest priority decides; where there are
+    zones to look at, what is in none of them is left out."""
     zones = sorted(document.get("zones") or [], key=lambda zone: -zone.get("priority", 0))
     somewhere = any(zone.get("kind", "include") == "include" for zone in zones)
     found = []
@@ -34,7 +34,7 @@ def _wanted(each: Mapping[str, Any], by: Mapping[str, Any]) -> bool:
 def inside(x: float, y: float, polygon: Sequence[Sequence[float]]) -> bool:
     """Whether a point lies in a polygon: a line from it to the right crosses its sides an odd number of times."""
     odd = False
-    for (x1, y1), (x2, y2) in zip(polygon, [*polygon[1:], *polygon[:1]]):
+    for (x1, y1), (x2, y2) in zip(polygon, [*polygon[1:], *polygon[:1]], strict=True):
         if (y1 > y) != (y2 > y) and x < x1 + (y - y1) / (y2 - y1) * (x2 - x1):
             odd = not odd
     return odd

@@ -53,6 +53,12 @@ kill -TERM "$server"
 wait "$server"
 [ -s /var/lib/leasehold/leases.db ]
 
+step "a key for the manager is made and kept as the document says"
+as leasehold leasehold keys create --role member --name runners --config /etc/leasehold/serve.toml |
+  install -m 640 -g leasehold-manager /dev/stdin /etc/leasehold/manager.d/api-key
+as leasehold-manager grep -q '^lh_' /etc/leasehold/manager.d/api-key
+refuse as nobody test -r /etc/leasehold/manager.d/api-key
+
 step "the worker of the examples starts where the manager's file says it is"
 if command -v python3 >/dev/null; then
   worker=$(sed -n 's/^worker_command = \[\(.*\)\]$/\1/p' /etc/leasehold/manager.toml | tr -d '",')
@@ -62,7 +68,6 @@ fi
 
 step "the manager understands the file that was installed"
 if leasehold help manager >/dev/null 2>&1; then
-  (umask 077; echo lh_0_0 > /etc/leasehold/manager.d/api-key; chown root:leasehold-manager /etc/leasehold/manager.d/api-key; chmod 640 /etc/leasehold/manager.d/api-key)
   install -d -m 700 -o leasehold-manager -g leasehold-manager /var/lib/leasehold-manager
   HOSTNAME=copy as leasehold-manager $(started_by leasehold-manager.service) --check
 else
