@@ -173,6 +173,11 @@ class Shard:
         """Waits for its end."""
         return self.process.wait(60)
 
+    def figure(self, name: str) -> float:
+        """One of its figures."""
+        lines = (line.rpartition(" ") for line in self.ask("/metrics", port="metrics_port")[1].splitlines())
+        return next(float(value) for found, _, value in lines if found == f"camera_worker_{name}")
+
     def ask(self, path: str, method: str = "GET", port: str = "http_port") -> tuple[int, str]:
         """Asks one of its ports; 0 if there is no answer."""
         request = urllib.request.Request(f"http://127.0.0.1:{self._ports[port]}{path}", method=method)

@@ -83,7 +83,13 @@ class Published(unittest.TestCase):
         self.accepts(1, more=10)
         # What was sent arrives, and the worker does not learn of it.
         self.line.deaf = True
-        self.accepts(1)
+
+        def waits_for_a_confirmation() -> bool:
+            before = shard.figure("events_confirmed_total")
+            time.sleep(0.5)
+            return shard.figure("events_confirmed_total") == before < len(self.consumer.accepted())
+
+        wait_for("an event has arrived that is not confirmed", waits_for_a_confirmation)
         self.line.cut()
         wait_for("the worker notices", lambda: shard.logged("publish_failed") == 1)
         self.line.mend()
@@ -105,11 +111,11 @@ class Published(unittest.TestCase):
         self.accepts(1, more=5)
         self.line.cut()
         wait_for("the deadline passes", lambda: shard.logged("camera_stopped") == 1)
-        self.line.mend()
         before = len(self.consumer.accepted())
+        self.line.mend()
+        wait_for("it is given up", lambda: shard.figure('events_dropped_total{reason="trust_ended"}') > 0)
         shard.tell(signal.SIGTERM)
         self.assertEqual(shard.ends(), 0)
-        self.assertRegex(shard.log(), r'"trust_ended": [1-9]')
         self.assertEqual(len(self.consumer.accepted()), before)
 
     def test_a_camera_is_let_go_though_the_broker_is_away(self) -> None:  # proves R218
