@@ -133,7 +133,7 @@ class Program(unittest.TestCase):
             for line in (["--config", file.name], ["--no-such-option"]):
                 self.assertNotEqual(subprocess.run([PROGRAM, "serve", *line, "--help"], capture_output=True).returncode, 0)
 
-    def test_managers_understand_the_files_that_are_shipped(self) -> None:  # proves R192-R203
+    def test_managers_understand_the_files_that_are_shipped(self) -> None:
         for file in SHIPPED["/etc/leasehold/manager.toml"]:
             self.assertEqual(tomllib.loads(file.read_text())["runner_id"], "${HOSTNAME}")
         if not self.knows("manager"):
@@ -210,7 +210,7 @@ class Rules(unittest.TestCase):
         self.assertEqual(len(found), len(kubernetes()) + 1, "all that is listed, and the map of options")
         self.assertTrue(all(each["metadata"].get("namespace", "leasehold") == "leasehold" for each in found))
 
-    def test_whoever_is_stopped_has_longer_than_its_leases_last(self) -> None:  # proves R190, R227
+    def test_whoever_is_stopped_has_longer_than_its_leases_last(self) -> None:
         for file in SHIPPED["/etc/leasehold/manager.toml"]:
             told = tomllib.loads(file.read_text())
             needed = max(told["lease_ttl_seconds"], told["drain_timeout_seconds"] + told["worker_stop_grace_seconds"])
@@ -225,7 +225,7 @@ class Rules(unittest.TestCase):
         pause = int(plane["containers"][0]["lifecycle"]["preStop"]["exec"]["command"][1])
         self.assertGreater(plane["terminationGracePeriodSeconds"], pause + 10)
 
-    def test_pods_are_confined_and_watched(self) -> None:  # proves R230, R238
+    def test_pods_are_confined_and_watched(self) -> None:
         for name, pod in workloads().items():
             self.assertFalse(pod["automountServiceAccountToken"] or pod["enableServiceLinks"], name)
             self.assertTrue(pod["securityContext"]["runAsNonRoot"] and pod["securityContext"]["runAsUser"] > 0, name)
@@ -244,12 +244,12 @@ class Rules(unittest.TestCase):
                 version = tomllib.loads((HERE / "../Cargo.toml").read_text())["workspace"]["package"]["version"]
                 self.assertTrue(container["image"].endswith(f":{version}"), name)
 
-    def test_names_come_from_the_pod(self) -> None:  # proves R194
+    def test_names_come_from_the_pod(self) -> None:
         for name, variable in {"control-plane": "LEASEHOLD_NAME", "manager": "HOSTNAME"}.items():
             env = {each["name"]: each for each in workloads()[name]["containers"][0]["env"]}
             self.assertEqual(env[variable]["valueFrom"]["fieldRef"]["fieldPath"], "metadata.name", name)
 
-    def test_secrets_are_files_and_in_none_of_these(self) -> None:  # proves R193, R238, U22
+    def test_secrets_are_files_and_in_none_of_these(self) -> None:
         self.assertEqual(of_kind("Secret"), [])
         for name, pod in workloads().items():
             for variable in pod["containers"][0]["env"]:

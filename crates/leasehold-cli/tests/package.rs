@@ -41,7 +41,6 @@ fn apart(script: &str, place: &Path) -> Command {
     command
 }
 
-// proves R230
 #[test]
 fn the_package_is_installed_used_upgraded_and_removed() {
     let dir = Dir::new();
@@ -52,11 +51,15 @@ fn the_package_is_installed_used_upgraded_and_removed() {
     assert!(strip.success());
     let package = package(&dir, "dpkg-deb", &binary);
     let place = dir.sub("copy");
+    // What people changed in one of theirs is not what this is about.
+    let is_here =
+        Command::new("dpkg-query").args(["-W", "leasehold"]).output().is_ok_and(|said| said.status.success());
     let may = Uid::effective().is_root()
+        && !is_here
         && apart(COPY, &place).stderr(Stdio::null()).status().is_ok_and(|status| status.success());
     if !may {
         println!(
-            "SKIPPED: the package was made, but installing it takes root and the right to mount an overlay"
+            "SKIPPED: the package was made, but installing it takes root, an overlay, and a machine without one"
         );
         return;
     }

@@ -100,7 +100,7 @@ fn behind_the_consumer_each_event_counts_once_and_none_of_a_former_owner() {
     tests_by(python_with("pika", "python3-pika"), WORKER, "test_published", url);
 }
 
-// proves R190, R192-R203, R227, R230, R238, U22
+// proves R238
 #[test]
 fn units_images_and_manifests_fit_the_program_and_the_rules() {
     tests_by(python_with("yaml", "python3-yaml"), "packaging", "test_manifests", None);
