@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use leasehold_testkit::{Dir, Mosquitto, Process, free_port, wait_for};
+use leasehold_testkit::{Dir, Mosquitto, Process, RabbitMq, free_port, wait_for};
 use nix::sys::signal::Signal;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_leasehold");
@@ -30,18 +30,18 @@ fn python_with(module: &str, package: &str) -> &'static str {
 
 /// Runs the tests of one Python module.
 fn python_tests(directory: &str, module: &str, broker: Option<&Mosquitto>) {
-    tests_by(python(), directory, module, broker);
+    let port = broker.map(|broker| ("MQTT_PORT", broker.port().to_string()));
+    tests_by(python(), directory, module, port);
 }
 
-fn tests_by(python: &str, directory: &str, module: &str, broker: Option<&Mosquitto>) {
+/// The same by this Python, with one more variable.
+fn tests_by(python: &str, directory: &str, module: &str, env: Option<(&str, String)>) {
     let (client, here) = (root().join("clients/python"), root().join(directory));
     let mut command = Command::new(python);
     command.current_dir(&here).args(["-m", "unittest", "--verbose", module]);
     command.env("PYTHONPATH", format!("{}:{}", client.display(), here.display()));
     command.env("PYTHONDONTWRITEBYTECODE", "1").env("LEASEHOLD_BIN", PROGRAM).env_remove("LEASEHOLD_API_KEY");
-    if let Some(broker) = broker {
-        command.env("MQTT_PORT", broker.port().to_string());
-    }
+    command.envs(env);
     let output = command.output().expect("python can be run");
     println!("{}{}", said(&output), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "the tests of {directory}/{module}.py fail");
@@ -77,6 +77,33 @@ fn trackers_share_scenes_whatever_happens_to_them() {
 #[test]
 fn behind_the_fence_nothing_stale_arrives_and_nothing_current_is_lost() {
     python_tests("examples/tracker", "test_fence", Some(&Mosquitto::start()));
+}
+
+const WORKER: &str = "examples/camera-worker";
+
+#[test]
+fn the_parts_of_the_camera_worker_do_what_they_should() {
+    tests_by("python3", WORKER, "test_parts", None);
+}
+
+// proves R188, R190, R191, R206, R207, R216-R219, R230, R243, C46, C50, C52, C53, U20, U22, U23
+#[test]
+fn a_camera_worker_keeps_its_deadlines_and_its_word() {
+    tests_by("python3", WORKER, "test_worker", None);
+}
+
+// proves R216, R218, R227, C45, C46, C52
+#[test]
+fn behind_the_consumer_each_event_counts_once_and_none_of_a_former_owner() {
+    let broker = RabbitMq::start();
+    let url = Some(("AMQP_URL", broker.url()));
+    tests_by(python_with("pika", "python3-pika"), WORKER, "test_published", url);
+}
+
+// proves R238
+#[test]
+fn units_images_and_manifests_fit_the_program_and_the_rules() {
+    tests_by(python_with("yaml", "python3-yaml"), "packaging", "test_manifests", None);
 }
 
 /// Every command of document 000 as it is printed there, in its order.
@@ -175,6 +202,17 @@ fn the_tracker_is_started_as_its_document_says() {
     assert!(log.contains(r#""status": "ready""#), "{log}");
     assert!(log.contains(r#""_version": 1"#), "{log}");
     assert!(log.contains(r#""operation": "takeover""#), "{log}");
+}
+
+#[test]
+fn the_camera_worker_is_started_as_its_document_says() {
+    let script = commands("examples/camera-worker/README.md", "Run it")
+        .replace("8080", &free_port().to_string())
+        .replace("9108", &free_port().to_string());
+    let log = run(&script, &[]);
+    assert!(log.contains(r#""event": "camera_started""#), "{log}");
+    assert!(log.contains(r#"{"status": "healthy", "applied": 1, "standing_still": []}"#), "{log}");
+    assert!(log.contains(r#""refused": {}"#) && !log.contains(r#"{"accepted": 0"#), "{log}");
 }
 
 #[test]
