@@ -11,9 +11,9 @@ use crate::clock::Moment;
 /// How often the others' beats are read when nothing else wakes the pass, at most.
 pub(super) const PERIOD: Duration = Duration::from_millis(250);
 /// What each member adds to that: of many, somebody always has just read, and all together ask the store no more often.
-const PERIOD_EACH: Duration = Duration::from_millis(10);
+const PERIOD_EACH: Duration = Duration::from_millis(20);
 /// How often they are read at least, as a part of the TTL.
-const PERIOD_DIVISOR: u32 = 30;
+const PERIOD_DIVISOR: u32 = 15;
 /// How much longer each rank waits, at least, before it does what the one before it should have done.
 const STEP: Duration = Duration::from_millis(100);
 /// How long anybody rests or waits for the rank before it at most, as a part of the TTL: whoever rests hears nobody.
@@ -87,8 +87,8 @@ mod tests {
     #[test]
     fn many_read_less_often_but_often_enough_for_their_ttl() {
         let period = |members, ttl| Pace::period(members, Duration::from_secs(ttl)).as_millis();
-        assert_eq!([1, 25, 50, 100, 100_000].map(|members| period(members, 30)), [250, 250, 500, 1000, 1000]);
-        assert_eq!([2, 6, 15, 60, 600].map(|ttl| period(1000, ttl)), [250, 250, 500, 2000, 10_000]);
+        assert_eq!([1, 12, 50, 100, 100_000].map(|members| period(members, 30)), [250, 250, 1000, 2000, 2000]);
+        assert_eq!([2, 6, 15, 60, 600].map(|ttl| period(1000, ttl)), [250, 400, 1000, 4000, 20_000]);
     }
 
     #[test]

@@ -1,11 +1,19 @@
 -- Tells what was found out under terms, each if its term stands and its holder has not ended. In a frozen store nothing stands
 -- that was not said again.
 -- Own arguments: 1 pool; then for each: resource, token, holder, kind, channel or key, how many a stream keeps, what.
-local pool = arg(1)
+local pool, lives = arg(1), {}
+
+-- As a rule all are of one holder.
+local function may_speak(holder)
+    if lives[holder] == nil then
+        local found = redis.call('HMGET', session_key(holder), 'ended', 'reasserted')
+        lives[holder] = found[1] ~= '1' and (not frozen or found[2] == nonce)
+    end
+    return lives[holder]
+end
 
 local function stands(resource, token, holder)
-    return holder_of(pool, resource, token) == holder and not ended(holder) and not foreigner(pool, resource, holder)
-        and not (frozen and redis.call('HGET', session_key(holder), 'reasserted') ~= nonce)
+    return holder_of(pool, resource, token) == holder and may_speak(holder) and not foreigner(pool, resource, holder)
 end
 
 local said = {}
