@@ -223,6 +223,47 @@ impl std::fmt::Debug for CameraConfig {
     }
 }
 
+/// A camera that a runner should take.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[non_exhaustive]
+pub struct Offer {
+    /// Which camera.
+    pub camera_uuid: String,
+    /// Whether another runner has it that should hand it over: it is acquired with `reserve`.
+    #[serde(default)]
+    pub reserve: bool,
+}
+
+/// What a runner asks for when it wants a camera.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct Wanted {
+    /// Which camera.
+    pub camera_uuid: String,
+    /// Who wants it.
+    pub runner_id: String,
+    /// Which part of that.
+    pub shard_id: String,
+    /// Whose camera, where that is not clear.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tenant_id: Option<String>,
+    /// The configuration that the runner has, to be recorded.
+    pub config_version: String,
+    /// The zones that it has.
+    pub zone_version: String,
+    /// Whether it is to be reserved if another runner should hand it over. A lease that is `pending` is no leave to work.
+    pub reserve: bool,
+}
+
+/// The versions of a site.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[non_exhaustive]
+pub struct SiteVersion {
+    /// Of everything.
+    pub config_version: String,
+    /// Of all zones.
+    pub zone_version: String,
+}
+
 /// What happened to a lease.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[non_exhaustive]

@@ -8,9 +8,7 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 
 use nix::cmsg_space;
-use nix::sys::socket::{
-    ControlMessageOwned, MsgFlags, UnixCredentials, recvmsg, setsockopt, sockopt,
-};
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, UnixCredentials, recvmsg, setsockopt, sockopt};
 use nix::unistd::Pid;
 use tokio::io::Interest;
 use tokio::net::UnixDatagram;

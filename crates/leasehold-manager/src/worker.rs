@@ -184,9 +184,8 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_counted_and_changes_nothing() {
-        let strange: [&[u8]; 7] = [
-            b"\xff\xfe", b"READY", b"READY=yes", b"WATCHDOG=", b"APPLIED=", b"APPLIED=-1", b"APPLIED=7x",
-        ];
+        let strange: [&[u8]; 7] =
+            [b"\xff\xfe", b"READY", b"READY=yes", b"WATCHDOG=", b"APPLIED=", b"APPLIED=-1", b"APPLIED=7x"];
         assert_eq!(heard(&strange), Said { strange: 7, ..Said::default() });
         let long = format!("STATUS={}\x1b[31m", "x".repeat(10_000));
         assert_eq!(heard(&[long.as_bytes()]).status.len(), STATUS_MAX);

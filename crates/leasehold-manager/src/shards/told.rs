@@ -17,13 +17,15 @@ pub struct Told<L> {
     /// Empty while no process runs.
     open: BTreeMap<u64, BTreeSet<L>>,
     runs: bool,
+    /// What the worker said last.
+    said: Option<u64>,
 }
 
 impl<L: Ord + Clone> Told<L> {
     /// A shard without a worker that is told nothing.
     #[must_use]
     pub fn new() -> Self {
-        Self { generation: 0, now: BTreeSet::new(), open: BTreeMap::new(), runs: false }
+        Self { generation: 0, now: BTreeSet::new(), open: BTreeMap::new(), runs: false, said: None }
     }
 
     /// The generation that the configuration has.
@@ -45,24 +47,23 @@ impl<L: Ord + Clone> Told<L> {
 
     /// A process begins, and reads the configuration as it is or as it will be.
     pub fn begin(&mut self) {
-        self.runs = true;
+        (self.runs, self.said) = (true, None);
         self.open = BTreeMap::from([(self.generation, self.now.clone())]);
     }
 
     /// The worker says that it follows this generation. `false` if that says nothing: it was never told, or it is old.
     pub fn applied(&mut self, generation: u64) -> bool {
-        if !self.open.contains_key(&generation) {
+        if !self.open.contains_key(&generation) || self.said == Some(generation) {
             return false;
         }
-        let later = self.open.split_off(&generation);
-        let changed = self.open.len() > 0;
-        self.open = later;
-        changed
+        self.open = self.open.split_off(&generation);
+        self.said = Some(generation);
+        true
     }
 
     /// No process of the worker runs any more.
     pub fn gone(&mut self) {
-        self.runs = false;
+        (self.runs, self.said) = (false, None);
         self.open.clear();
     }
 
@@ -72,10 +73,16 @@ impl<L: Ord + Clone> Told<L> {
         self.open.values().flatten().cloned().collect()
     }
 
-    /// Whether the worker follows the newest generation.
+    /// What the worker said that it works on.
+    #[must_use]
+    pub fn works_on(&self) -> BTreeSet<L> {
+        self.said.and_then(|said| self.open.get(&said)).cloned().unwrap_or_default()
+    }
+
+    /// Whether the worker said that it follows the newest generation.
     #[must_use]
     pub fn is_settled(&self) -> bool {
-        self.runs && self.open.len() == 1
+        self.said == Some(self.generation)
     }
 
     /// A worker that never says anything costs no more than this: what is taken together leaves later than it could.
@@ -106,6 +113,8 @@ mod tests {
         told.tell(set(&[1, 2]));
         assert_eq!(told.may_work_on(), set(&[]));
         told.begin();
+        assert!(!told.is_settled() && told.works_on().is_empty(), "it has said nothing");
+        assert!(told.applied(told.generation()));
         assert!(told.is_settled());
         let without = told.tell(set(&[1]));
         assert_eq!(told.may_work_on(), set(&[1, 2]));
@@ -114,6 +123,7 @@ mod tests {
         assert_eq!(told.may_work_on(), set(&[1, 2]));
         assert!(told.applied(without));
         assert_eq!(told.may_work_on(), set(&[1]));
+        assert_eq!(told.works_on(), set(&[1]));
     }
 
     #[test]

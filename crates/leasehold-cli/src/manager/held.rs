@@ -1,0 +1,174 @@
+//! A lease that this manager holds: how it stands, when it is renewed, and whether its camera is being let go.
+
+use std::time::Duration;
+
+use leasehold::clock::Moment;
+use leasehold_client::Lease;
+use leasehold_manager::shards::grace::{OutagePolicy, Standing, Trust, trust};
+
+/// How long the waits after renewals that nobody answered are at first and at most.
+const AGAIN_MIN: Duration = Duration::from_secs(1);
+const AGAIN_MAX: Duration = Duration::from_secs(4);
+
+/// Why a camera is let go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Why {
+    /// Another waits for it, or this manager drains or ends.
+    HandedOver,
+    /// It took its worker down too often.
+    Quarantined,
+    /// Nobody confirmed it in time.
+    Lapsed,
+    /// Somebody was seen with a higher token.
+    Surpassed,
+    /// The control plane says that it is over.
+    Lost,
+    /// It could not be told to its worker.
+    Untold,
+}
+
+impl Why {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::HandedOver => "handed_over",
+            Self::Quarantined => "quarantined",
+            Self::Lapsed => "lapsed",
+            Self::Surpassed => "surpassed",
+            Self::Lost => "lost",
+            Self::Untold => "untold",
+        }
+    }
+
+    /// Whether the lease is kept up until its camera has been let go.
+    fn is_kept_up(self) -> bool {
+        matches!(self, Self::HandedOver | Self::Quarantined | Self::Untold)
+    }
+}
+
+/// A camera that is being let go.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Leaving {
+    pub(super) why: Why,
+    /// When its worker is killed if it has not let go.
+    by: Moment,
+    /// Whether it is being released.
+    pub(super) releasing: bool,
+}
+
+/// A lease that this manager holds.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) lease: Lease,
+    /// Which shard its camera is on.
+    pub(super) shard: usize,
+    confirmed_at: Moment,
+    granted_until: Moment,
+    unanswered: bool,
+    pub(super) surpassed: bool,
+    pub(super) renew_at: Moment,
+    pub(super) renewing: bool,
+    again: Duration,
+    pub(super) leaving: Option<Leaving>,
+    /// Its camera waits until then, to be told from others.
+    pub(super) wait_until: Moment,
+    /// Since when it should be worked on.
+    pub(super) since: Moment,
+    /// Whether it was ever told to a worker.
+    pub(super) told: bool,
+}
+
+impl Held {
+    /// A lease that is active. `None` if it is not.
+    pub(super) fn of(lease: Lease, shard: usize, now: Moment) -> Option<Self> {
+        let granted_until = lease.trusted_until?;
+        let mut held = Self {
+            lease,
+            shard,
+            confirmed_at: now,
+            granted_until,
+            unanswered: false,
+            surpassed: false,
+            renew_at: now,
+            renewing: false,
+            again: AGAIN_MIN,
+            leaving: None,
+            wait_until: Moment(0),
+            since: now,
+            told: false,
+        };
+        held.confirmed();
+        Some(held)
+    }
+
+    fn ttl(&self) -> Duration {
+        Duration::from_secs(self.lease.ttl_seconds)
+    }
+
+    /// Counts from before the request was sent.
+    fn confirmed(&mut self) {
+        let ttl = self.ttl();
+        self.confirmed_at = self.granted_until.before(ttl - ttl / 10);
+        self.renew_at = self.confirmed_at.after(ttl / 3);
+        (self.unanswered, self.renewing, self.again) = (false, false, AGAIN_MIN);
+    }
+
+    /// The control plane has confirmed it.
+    pub(super) fn renewed(&mut self, lease: Lease) {
+        if let Some(until) = lease.trusted_until {
+            self.granted_until = self.granted_until.max(until);
+            self.lease = lease;
+            self.confirmed();
+        }
+    }
+
+    /// Nobody has answered. It is asked again soon, and for as long as it is trusted.
+    pub(super) fn unanswered(&mut self, now: Moment) {
+        (self.unanswered, self.renewing) = (true, false);
+        self.renew_at = now.after(self.again.min(self.ttl() / 6));
+        self.again = (self.again * 2).min(AGAIN_MAX);
+    }
+
+    pub(super) fn trust(&self, policy: OutagePolicy, now: Moment, let_go: Duration) -> Trust {
+        let standing = Standing {
+            confirmed_at: self.confirmed_at,
+            granted_until: self.granted_until,
+            unanswered: self.unanswered,
+            surpassed: self.surpassed,
+        };
+        trust(policy, standing, now, let_go)
+    }
+
+    /// Its camera is taken from its worker, which is killed at `by` if it does not let go.
+    pub(super) fn leave(&mut self, why: Why, by: Moment) {
+        match &mut self.leaving {
+            None => self.leaving = Some(Leaving { why, by, releasing: false }),
+            // Of two reasons the one that ends earlier counts.
+            Some(leaving) if by < leaving.by => (leaving.by, leaving.why) = (by, why),
+            Some(_) => {}
+        }
+    }
+
+    /// When no process may work on its camera any more.
+    pub(super) fn deadline(&self, trust: Trust) -> Moment {
+        match self.leaving {
+            None => trust.until,
+            Some(leaving) if leaving.why.is_kept_up() => leaving.by.min(trust.until),
+            Some(leaving) => leaving.by,
+        }
+    }
+
+    /// Whether it is still to be renewed.
+    pub(super) fn is_kept_up(&self) -> bool {
+        self.leaving.is_none_or(|leaving| leaving.why.is_kept_up())
+    }
+
+    /// Whether its camera is to be worked on now.
+    pub(super) fn is_wanted(&self, now: Moment) -> bool {
+        self.leaving.is_none() && now >= self.wait_until
+    }
+
+    /// The site it is at.
+    pub(super) fn site(&self) -> (String, String) {
+        (self.lease.tenant_id.clone(), self.lease.site_id.clone())
+    }
+}

@@ -1,0 +1,12 @@
+//! Managers with a real control plane, real workers, real signals.
+#![cfg(target_os = "linux")]
+
+#[path = "cameras/fleet.rs"]
+mod fleet;
+#[path = "manager/house.rs"]
+mod house;
+#[path = "manager/life.rs"]
+mod life;
+#[path = "support/server.rs"]
+mod server;
+mod support;

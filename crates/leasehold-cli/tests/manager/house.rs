@@ -1,0 +1,199 @@
+//! A control plane, managers, and the journal that their workers write.
+
+#![allow(dead_code, reason = "each test file uses a part of this")]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use leasehold_testkit::free_port;
+use serde_json::{Value, json};
+
+use crate::fleet::{Plane, SITE, tell};
+use crate::support::{Member, Place, leasehold, runs, wait_for, wait_until};
+
+/// A line of the journal.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Line {
+    pub(crate) at: f64,
+    pub(crate) camera: String,
+    pub(crate) token: u64,
+    pub(crate) runner: String,
+    pub(crate) shard: usize,
+    pub(crate) pid: u32,
+    pub(crate) degraded: bool,
+    pub(crate) zones: String,
+}
+
+impl Line {
+    fn read(line: &str) -> Option<Self> {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [at, camera, token, runner, shard, pid, degraded, zones] = words[..] else { return None };
+        Some(Self {
+            at: at.parse().ok()?,
+            camera: camera.to_owned(),
+            token: token.parse().ok()?,
+            runner: runner.to_owned(),
+            shard: shard.parse().ok()?,
+            pid: pid.parse().ok()?,
+            degraded: degraded == "1",
+            zones: zones.to_owned(),
+        })
+    }
+}
+
+/// One control plane and everything that its managers leave behind.
+pub(crate) struct House {
+    pub(crate) plane: Plane,
+}
+
+/// A manager that runs.
+pub(crate) struct Manager {
+    pub(crate) process: Member,
+    pub(crate) address: String,
+    pub(crate) file: String,
+    pub(crate) name: String,
+}
+
+impl House {
+    pub(crate) fn new(cameras: usize) -> Self {
+        Self::with(Plane::start(Place::new(), &[], None), cameras)
+    }
+
+    pub(crate) fn with(plane: Plane, cameras: usize) -> Self {
+        plane.populate(cameras, &[]);
+        Self { plane }
+    }
+
+    /// What a manager is told, with more of it, which may say the same again in another way.
+    pub(crate) fn settings(&self, name: &str, address: &str, more: &str) -> String {
+        let path = |name: &str| self.plane.place.path(name).display().to_string();
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/manager/worker.py");
+        let mut usual = BTreeMap::from([
+            ("control_plane_url", json!(format!("http://{}", self.plane.address))),
+            ("runner_id", json!(name)),
+            ("tenant_id", json!("tenant-1")),
+            ("deployment_group", json!("production")),
+            ("deployment_version", json!("v1")),
+            ("max_workers", json!(2)),
+            ("max_cameras_per_worker", json!(8)),
+            ("lease_ttl_seconds", json!(9)),
+            ("lease_retry_interval_seconds", json!(1)),
+            ("worker_http_port", json!(0)),
+            ("worker_metrics_port", json!(0)),
+            ("worker_heartbeat_seconds", json!(1)),
+            ("worker_heartbeat_timeout_seconds", json!(4)),
+            ("worker_start_grace_seconds", json!(10)),
+            ("worker_stop_grace_seconds", json!(3)),
+            ("worker_hung_grace_seconds", json!(1)),
+            ("listen", json!(address)),
+            ("config_dir", json!(path(&format!("dir-{name}")))),
+            (
+                "worker_command",
+                json!(["python3", script.display().to_string(), "--journal", path("journal")]),
+            ),
+        ]);
+        usual.retain(|key, _| !more.lines().any(|line| line.starts_with(&format!("{key} "))));
+        let usual: String = usual.iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
+        format!("{usual}{more}\n")
+    }
+
+    /// Starts a manager and waits until the control plane knows it.
+    pub(crate) fn manager(&self, name: &str, more: &str) -> Manager {
+        let address = format!("127.0.0.1:{}", free_port());
+        let file = self.plane.place.write(&format!("{name}.toml"), &self.settings(name, &address, more));
+        let mut command = leasehold();
+        command.args(["manager", "--config", &file]);
+        let process = self.plane.place.start(name, &mut command);
+        let manager = Manager { process, address, file, name: name.to_owned() };
+        wait_until("the manager is registered", || manager.told("registered") == json!(true));
+        manager
+    }
+
+    pub(crate) fn lines(&self) -> Vec<Line> {
+        self.plane.place.lines("journal").iter().filter_map(|line| Line::read(line)).collect()
+    }
+
+    /// Who wrote about each camera since there were so many lines.
+    pub(crate) fn writers(&self, since: usize) -> BTreeMap<String, Line> {
+        self.lines().into_iter().skip(since).map(|line| (line.camera.clone(), line)).collect()
+    }
+
+    /// Waits until so many cameras are worked on, by what is written from now on.
+    pub(crate) fn wait_for_work(&self, cameras: usize) -> BTreeMap<String, Line> {
+        let since = self.lines().len();
+        wait_for(&format!("{cameras} cameras are worked on"), || {
+            Some(self.writers(since)).filter(|writers| writers.len() == cameras)
+        })
+    }
+
+    /// Waits for the next line about a camera that is as wanted.
+    pub(crate) fn wait_for_line(&self, what: &str, wanted: impl Fn(&Line) -> bool) -> Line {
+        let since = self.lines().len();
+        wait_for(what, || self.lines().into_iter().skip(since).find(&wanted))
+    }
+
+    /// How a worker behaves from now on.
+    pub(crate) fn behave(&self, manager: &str, shard: usize, words: &str) {
+        self.plane.place.write(&format!("behave-{manager}-{shard}"), words);
+    }
+
+    /// Changes a camera.
+    pub(crate) fn camera(&self, name: &str, url: &str, zones: &Value) {
+        let body = json!({"rtsp_url": url, "zones": zones});
+        self.plane.expect(200, "PUT", &format!("{SITE}/cameras/{name}/"), &body);
+    }
+
+    /// By the moments at which they wrote: once a token has written about a camera, no older one does.
+    pub(crate) fn assert_one_owner_at_a_time(&self) {
+        let mut lines = self.lines();
+        lines.sort_by(|one, other| one.at.total_cmp(&other.at));
+        let mut newest: BTreeMap<String, Line> = BTreeMap::new();
+        for line in lines {
+            if let Some(last) = newest.get(&line.camera) {
+                assert!(last.token <= line.token, "{line:?} was written after {last:?}");
+                let is_same = last.pid == line.pid || last.token < line.token || !runs(last.pid);
+                assert!(is_same || last.at < line.at, "{line:?} and {last:?} worked at once");
+            }
+            newest.insert(line.camera.clone(), line);
+        }
+    }
+
+    /// Nothing of what the workers of this house started is left.
+    pub(crate) fn assert_no_orphans(&self) {
+        let journal = self.plane.place.path("journal").display().to_string();
+        let is_ours = |pid: &u32| {
+            let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            let home = self.plane.place.root().display().to_string();
+            let has = |text: &[u8], part: &str| String::from_utf8_lossy(text).contains(part);
+            (has(&words, &journal) || has(&environment, &home)) && runs(*pid)
+        };
+        wait_until("every process of every worker is gone", || {
+            let all = std::fs::read_dir("/proc").expect("processes").flatten();
+            let pids = all.filter_map(|one| one.file_name().to_str()?.parse::<u32>().ok());
+            !pids.into_iter().any(|pid| is_ours(&pid))
+        });
+    }
+}
+
+impl Manager {
+    /// All that it tells of itself.
+    pub(crate) fn status(&self) -> Value {
+        tell(&self.address, "GET", "/v1/workers", "", &Value::Null).map_or(Value::Null, |(_, said)| said)
+    }
+
+    pub(crate) fn told(&self, field: &str) -> Value {
+        self.status()[field].clone()
+    }
+
+    pub(crate) fn ask(&self, method: &str, path: &str) -> (u16, Value) {
+        tell(&self.address, method, path, "", &Value::Null).expect("an answer")
+    }
+
+    /// The process ids of its workers.
+    pub(crate) fn pids(&self) -> Vec<u32> {
+        let workers = self.told("workers");
+        let pids = workers.as_array().into_iter().flatten();
+        pids.filter_map(|worker| u32::try_from(worker["pid"].as_u64()?).ok()).collect()
+    }
+}
