@@ -91,6 +91,9 @@ pub struct RunnerConfig {
     pub metrics_port: Option<u16>,
     /// What it can do.
     pub capabilities: Vec<String>,
+    /// After how long without a report it is not counted on any more; 90 seconds unless it is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ttl_seconds: Option<u64>,
     /// Which of its lives this is: made once for each start, so that a registration can be repeated.
     pub incarnation: String,
 }
@@ -110,6 +113,7 @@ impl RunnerConfig {
             capacity: 16,
             metrics_port: None,
             capabilities: Vec::new(),
+            ttl_seconds: None,
             incarnation: MemberId::generate().to_string(),
         }
     }

@@ -79,6 +79,7 @@ impl Document {
 #[derive(Debug)]
 pub(super) struct Reserved {
     camera: String,
+    site: (String, String),
     shard: usize,
     renew_at: Moment,
     renewing: bool,
@@ -167,6 +168,8 @@ impl Keeper {
         runner.deployment_version.clone_from(&settings.deployment_version);
         runner.capacity = u32::try_from(settings.capacity()).unwrap_or(u32::MAX);
         runner.capabilities.clone_from(&settings.capabilities);
+        // Three reports may be lost before others get what this runner was to take.
+        runner.ttl_seconds = Some(settings.heartbeat_interval.as_secs() * 3);
         runner.port = settings.listen.map_or(0, |listen| listen.port());
         runner.metrics_port = settings.listen.map(|listen| listen.port()).filter(|port| *port > 0);
         let shards = (0..settings.shards()).map(|index| Shard::new(index, &settings.config_dir)).collect();
@@ -303,8 +306,17 @@ impl Keeper {
         held.leave(why, by);
     }
 
-    /// The sites of what is held.
+    /// The sites of what is held, or about to be.
     fn sites_held(&self) -> BTreeSet<(String, String)> {
-        self.held.values().map(Held::site).collect()
+        let held = self.held.values().map(Held::site);
+        held.chain(self.reserved.values().map(|reserved| reserved.site.clone())).collect()
+    }
+
+    /// The cameras of a site that are held, or about to be.
+    fn cameras_at(&self, site: &(String, String)) -> BTreeSet<String> {
+        let held = self.held.values().filter(|held| held.site() == *site);
+        let reserved = self.reserved.values().filter(|reserved| reserved.site == *site);
+        let held = held.map(|held| held.lease.camera_uuid.clone());
+        held.chain(reserved.map(|reserved| reserved.camera.clone())).collect()
     }
 }

@@ -125,8 +125,7 @@ impl Settings {
             max_workers: fields.count("max_workers", 4, 1..=WORKERS_MAX)?,
             max_cameras_per_worker: fields.count("max_cameras_per_worker", 16, 1..=CAMERAS_MAX)?,
             lease_ttl: seconds(fields.number("lease_ttl_seconds", 60, 3..=LONG)?),
-            // The control plane forgets a runner that is silent for 90 seconds.
-            heartbeat_interval: seconds(fields.number("heartbeat_interval_seconds", 30, 1..=60)?),
+            heartbeat_interval: seconds(fields.number("heartbeat_interval_seconds", 30, 1..=LONG / 3)?),
             lease_retry_interval: seconds(fields.number("lease_retry_interval_seconds", 10, 1..=LONG)?),
             config_sync_interval: seconds(fields.number("config_sync_interval_seconds", 1, 1..=LONG)?),
             outage_policy,

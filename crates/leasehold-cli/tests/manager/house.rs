@@ -78,6 +78,7 @@ impl House {
             ("max_cameras_per_worker", json!(8)),
             ("lease_ttl_seconds", json!(9)),
             ("lease_retry_interval_seconds", json!(1)),
+            ("heartbeat_interval_seconds", json!(2)),
             ("worker_http_port", json!(0)),
             ("worker_metrics_port", json!(0)),
             ("worker_heartbeat_seconds", json!(1)),
@@ -102,7 +103,7 @@ impl House {
         let address = format!("127.0.0.1:{}", free_port());
         let file = self.plane.place.write(&format!("{name}.toml"), &self.settings(name, &address, more));
         let mut command = leasehold();
-        command.args(["manager", "--config", &file]);
+        command.args(["manager", "--config", &file]).env("HOUSE", self.plane.place.root());
         let process = self.plane.place.start(name, &mut command);
         let manager = Manager { process, address, file, name: name.to_owned() };
         wait_until("the manager is registered", || manager.told("registered") == json!(true));
@@ -124,6 +125,18 @@ impl House {
         wait_for(&format!("{cameras} cameras are worked on"), || {
             Some(self.writers(since)).filter(|writers| writers.len() == cameras)
         })
+    }
+
+    /// When a process wrote for the last time.
+    pub(crate) fn last_of(&self, pid: u32) -> f64 {
+        self.lines().iter().filter(|line| line.pid == pid).map(|line| line.at).fold(0.0, f64::max)
+    }
+
+    /// The lease of a camera.
+    pub(crate) fn lease(&self, camera: &str) -> Option<Value> {
+        let (code, leases) = self.plane.ask("GET", &format!("/api/v1/leases/camera/{camera}/"), &Value::Null);
+        let active = leases.as_array()?.iter().find(|lease| lease["status"] == "active").cloned();
+        active.filter(|_| code == 200)
     }
 
     /// Waits for the next line about a camera that is as wanted.
@@ -188,6 +201,11 @@ impl Manager {
 
     pub(crate) fn ask(&self, method: &str, path: &str) -> (u16, Value) {
         tell(&self.address, method, path, "", &Value::Null).expect("an answer")
+    }
+
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: nix::sys::signal::Signal) {
+        self.process.signal(signal);
     }
 
     /// The process ids of its workers.

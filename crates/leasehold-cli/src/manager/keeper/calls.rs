@@ -219,13 +219,10 @@ impl Keeper {
     pub(super) fn sync(&mut self, now: Moment) {
         let held = self.sites_held();
         self.sites.retain(|site, _| held.contains(site));
+        let wanted: BTreeSet<String> = held.iter().flat_map(|site| self.cameras_at(site)).collect();
+        self.documents.retain(|camera, _| wanted.contains(camera));
         for key in held {
-            let cameras: BTreeSet<String> = self
-                .held
-                .values()
-                .filter(|held| held.site() == key)
-                .map(|held| held.lease.camera_uuid.clone())
-                .collect();
+            let cameras = self.cameras_at(&key);
             let missing: BTreeSet<String> =
                 cameras.iter().filter(|camera| !self.documents.contains_key(*camera)).cloned().collect();
             let site = self.sites.entry(key.clone()).or_default();

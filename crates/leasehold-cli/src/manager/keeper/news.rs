@@ -162,9 +162,15 @@ impl Keeper {
         let id = lease.lease_id.clone();
         self.strays.remove(&lease.camera_uuid);
         if lease.status == leasehold_client::LeaseStatus::Pending {
+            let site = (lease.tenant_id, lease.site_id);
+            if let Some(site) = self.sites.get_mut(&site) {
+                site.next = now;
+            }
             let camera = lease.camera_uuid;
-            self.reserved
-                .insert(id, Reserved { camera, shard, renew_at: now.after(RESERVATION), renewing: false });
+            self.reserved.insert(
+                id,
+                Reserved { camera, site, shard, renew_at: now.after(RESERVATION), renewing: false },
+            );
         } else if let Some(held) = Held::of(lease, shard, now) {
             self.figures.owners += 1;
             tracing::info!(
@@ -298,8 +304,7 @@ impl Keeper {
                 document.zones.clone_from(&zones);
             }
         }
-        let is_missing = |held: &Held| !self.documents.contains_key(&held.lease.camera_uuid);
-        let missing = self.held.values().any(|held| held.site() == *key && is_missing(held));
+        let missing = self.cameras_at(key).iter().any(|camera| !self.documents.contains_key(camera));
         if let Some(site) = self.sites.get_mut(key) {
             if failed {
                 site.version = None;
@@ -315,12 +320,8 @@ impl Keeper {
 
     /// Where the control plane does not say what a camera's configuration is, the last one that it said is taken.
     fn fall_back(&mut self, key: &(String, String)) {
-        let missing: Vec<String> = self
-            .held
-            .values()
-            .filter(|held| held.site() == *key && !self.documents.contains_key(&held.lease.camera_uuid))
-            .map(|held| held.lease.camera_uuid.clone())
-            .collect();
+        let known = |camera: &String| self.documents.contains_key(camera);
+        let missing: Vec<String> = self.cameras_at(key).into_iter().filter(|camera| !known(camera)).collect();
         for camera in missing {
             if let Some(document) = self.cache.find(&camera) {
                 tracing::warn!(camera_uuid = camera, "the last known configuration of a camera is used");
@@ -499,7 +500,6 @@ impl Keeper {
                 why = held.leaving.map(|leaving| leaving.why.word()),
                 "a camera is not ours any more"
             );
-            self.documents.remove(&held.lease.camera_uuid);
         }
     }
 }

@@ -141,8 +141,14 @@ impl Keeper {
         let has_work = self.held.values().any(|held| {
             held.shard == index && held.is_wanted(now) && self.documents.contains_key(&held.lease.camera_uuid)
         });
+        // Where a camera is about to come, the worker is there before it.
+        let is_awaited = self.reserved.values().any(|reserved| reserved.shard == index);
         let shard = &mut self.shards[index];
-        if !has_work || shard.process.is_some() || now < shard.start_at || shard.unwritten.is_some() {
+        if !(has_work || is_awaited)
+            || shard.process.is_some()
+            || now < shard.start_at
+            || shard.unwritten.is_some()
+        {
             return;
         }
         shard.told.begin();

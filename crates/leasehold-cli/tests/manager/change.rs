@@ -1,0 +1,113 @@
+//! What changes while a manager runs: configurations, settings, owners.
+
+use std::time::Duration;
+
+use leasehold::clock;
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+
+use crate::house::House;
+use crate::support::{leasehold, ran, wait_until};
+
+fn zone(name: &str) -> Value {
+    json!([{"zone_id": 1, "name": name, "kind": "include", "polygon": [[0, 0], [9, 0], [9, 9]]}])
+}
+
+// proves R207, R219, R243, U23
+#[test]
+fn a_zone_that_changes_is_in_the_workers_file_within_two_seconds_and_nothing_is_restarted() {
+    let house = House::new(2);
+    let manager = house.manager("one", "max_workers = 1");
+    let before = house.wait_for_work(2);
+    let began = clock::now();
+    house.camera("cam-0", "rtsp://camera.local/stream", &zone("door"));
+    let changed = house.wait_for_line("the zone is there", |line| {
+        line.camera == "cam-0" && line.zones != before["cam-0"].zones
+    });
+    let took = clock::now().since(began);
+    println!("a changed zone was worked with after {took:.2?}");
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    assert_eq!((changed.pid, changed.token), (before["cam-0"].pid, before["cam-0"].token));
+    // Written again as it is, it is the same, and nobody is told anything.
+    wait_until("it has settled", || manager.told("workers")[0]["settled"] == true);
+    let generation = manager.told("workers")[0]["generation"].clone();
+    house.camera("cam-0", "rtsp://camera.local/stream", &zone("door"));
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(manager.told("workers")[0]["generation"], generation);
+    assert_eq!(manager.told("workers")[0]["starts"], json!(1));
+}
+
+// proves R204, R205, R238
+#[test]
+fn a_configuration_that_changes_is_in_force_and_one_that_is_broken_changes_nothing() {
+    let house = House::new(2);
+    let manager = house.manager("one", "max_workers = 1");
+    let before = house.wait_for_work(2);
+    let good = house.settings("one", &manager.address, "max_workers = 1\nlease_ttl_seconds = 12");
+    house.plane.place.write("one.toml", &format!("{good}\nmax_workers = 2"));
+    wait_until("it says what is wrong", || manager.told("configuration")["refused"].is_string());
+    let shown =
+        ran(leasehold().args(["manager", "status", "--config", &house.plane.place.write("ask.toml", &good)]));
+    assert_eq!(shown.code, Some(0), "{}", shown.err);
+    assert!(shown.out.contains("the configuration was refused"), "{}", shown.out);
+    assert!(manager.process.log().contains("the one before stays in force"));
+    house.wait_for_work(2);
+
+    house.plane.place.write("one.toml", &good);
+    manager.signal(Signal::SIGHUP);
+    wait_until("it is in force", || manager.told("configuration") == "in force");
+    // What is acquired from now on lasts for as long as it says now.
+    let lease = house.lease("cam-1").expect("a lease");
+    house.plane.expect(200, "POST", &crate::fleet::path(&lease, "revoke"), &Value::Null);
+    wait_until("a lease lasts longer", || {
+        house.lease("cam-1").is_some_and(|lease| lease["ttl_seconds"] == 12)
+    });
+    let after = house.wait_for_work(2);
+    assert_eq!(after["cam-0"].pid, before["cam-0"].pid, "nothing was restarted");
+}
+
+// proves R206, C46, U24
+#[test]
+fn a_manager_that_is_drained_hands_its_cameras_over_and_takes_them_again() {
+    let house = House::new(4);
+    let one = house.manager("one", "");
+    house.wait_for_work(4);
+    let two = house.manager("two", "");
+    wait_until("they are shared", || {
+        two.told("cameras_working") == json!(2) && one.told("cameras_working") == json!(2)
+    });
+    assert_eq!(one.ask("POST", "/drain").0, 202);
+    wait_until("everything is the other's", || {
+        two.told("cameras_working") == json!(4) && one.told("cameras_held") == json!(0)
+    });
+    assert_eq!(one.ask("GET", "/ready").0, 503);
+    assert_eq!(one.ask("POST", "/undrain").0, 202);
+    wait_until("they are shared again", || {
+        two.told("cameras_working") == json!(2) && one.told("cameras_working") == json!(2)
+    });
+    assert_eq!(two.ask("POST", "/drain?mode=hard").0, 202);
+    wait_until("everything is the other's", || one.told("cameras_working") == json!(4));
+    assert_eq!(two.ask("POST", "/drain?mode=maybe").0, 400);
+    // Between two managers no camera was without a worker for long, by what was written.
+    let mut longest: f64 = 0.0;
+    let lines = house.lines();
+    for camera in ["cam-0", "cam-1", "cam-2", "cam-3"] {
+        let mut last = None::<&crate::house::Line>;
+        for line in lines.iter().filter(|line| line.camera == camera) {
+            if let Some(last) = last.filter(|last| last.runner != line.runner) {
+                longest = longest.max(line.at - last.at);
+            }
+            last = Some(line);
+        }
+    }
+    println!("a camera that changed hands was without a worker for {longest:.2} s at most");
+    let text = one.ask("GET", "/metrics").1;
+    let text = text.as_str().expect("text");
+    assert!(text.contains("runner_streams_owned{runner_id=\"one\"} 4"), "{text}");
+    assert_eq!(two.ask("POST", "/terminate").0, 202);
+    let mut two = two;
+    assert_eq!(two.process.wait().code(), Some(0));
+    one.process.leave();
+    house.assert_no_orphans();
+    house.assert_one_owner_at_a_time();
+}
