@@ -3,6 +3,8 @@
 
 #[path = "manager/bad.rs"]
 mod bad;
+#[path = "manager/campaign.rs"]
+mod campaign;
 #[path = "manager/change.rs"]
 mod change;
 #[path = "cameras/fleet.rs"]

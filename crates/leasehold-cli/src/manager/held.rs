@@ -138,13 +138,19 @@ impl Held {
         trust(policy, standing, now, let_go)
     }
 
-    /// Its camera is taken from its worker, which is killed at `by` if it does not let go.
-    pub(super) fn leave(&mut self, why: Why, by: Moment) {
+    /// Its camera is taken from its worker, which is killed at `by` if it does not let go. `false` if it is being let go
+    /// already, and no later than that.
+    pub(super) fn leave(&mut self, why: Why, by: Moment) -> bool {
         match &mut self.leaving {
-            None => self.leaving = Some(Leaving { why, by, releasing: false }),
-            // Of two reasons the one that ends earlier counts.
-            Some(leaving) if by < leaving.by => (leaving.by, leaving.why) = (by, why),
-            Some(_) => {}
+            Some(leaving) if leaving.by <= by => false,
+            Some(leaving) => {
+                (leaving.by, leaving.why) = (by, why);
+                true
+            }
+            None => {
+                self.leaving = Some(Leaving { why, by, releasing: false });
+                true
+            }
         }
     }
 

@@ -15,6 +15,7 @@ mod news;
 mod pass;
 mod shards;
 mod shown;
+mod workers;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -44,6 +45,8 @@ const NAP: Duration = Duration::from_millis(500);
 const SWEEP: Duration = Duration::from_secs(1);
 /// How many requests are under way at once.
 const CALLS_MAX: usize = 16;
+/// How many renewals: what is asked for else is not to keep them waiting.
+const RENEWALS_MAX: usize = 128;
 /// How long a request of a manager may take with everything that is tried again.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How many cameras are reserved at once.
@@ -149,6 +152,7 @@ pub(super) struct Keeper {
     unanswered_at: Option<Moment>,
     witness: Option<bool>,
     calls: Arc<Semaphore>,
+    renewals: Arc<Semaphore>,
     news: mpsc::Sender<News>,
     queue: mpsc::Receiver<News>,
     snapshot: watch::Sender<Snapshot>,
@@ -199,6 +203,7 @@ impl Keeper {
             unanswered_at: None,
             witness: None,
             calls: Arc::new(Semaphore::new(CALLS_MAX)),
+            renewals: Arc::new(Semaphore::new(RENEWALS_MAX)),
             news,
             queue,
             snapshot,
@@ -279,9 +284,6 @@ impl Keeper {
     fn leave(&mut self, lease_id: &str, why: Why, now: Moment) {
         let (settings, figures) = (&self.settings, &mut self.figures);
         let Some(held) = self.held.get_mut(lease_id) else { return };
-        if held.leaving.is_some_and(|leaving| leaving.why == why) {
-            return;
-        }
         let let_go = settings.let_go();
         let until = held.trust(settings.outage_policy, now, let_go).until;
         let by = match why {
@@ -290,6 +292,9 @@ impl Keeper {
             // Somebody has it already: what matters is that it is soon, and that no neighbour is killed for it.
             Why::Surpassed => now.after(let_go),
         };
+        if !held.leave(why, by) {
+            return;
+        }
         tracing::info!(
             event = "camera_leaves",
             why = why.word(),
@@ -303,7 +308,6 @@ impl Keeper {
         if matches!(why, Why::Lapsed | Why::Lost | Why::Surpassed) {
             figures.lost(why.word());
         }
-        held.leave(why, by);
     }
 
     /// The sites of what is held, or about to be.

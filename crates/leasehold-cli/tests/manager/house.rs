@@ -156,19 +156,46 @@ impl House {
         self.plane.expect(200, "PUT", &format!("{SITE}/cameras/{name}/"), &body);
     }
 
-    /// By the moments at which they wrote: once a token has written about a camera, no older one does.
-    pub(crate) fn assert_one_owner_at_a_time(&self) {
+    /// What was written about each camera, in the order of the moments at which it was.
+    fn stories(&self) -> BTreeMap<String, Vec<Line>> {
         let mut lines = self.lines();
         lines.sort_by(|one, other| one.at.total_cmp(&other.at));
-        let mut newest: BTreeMap<String, Line> = BTreeMap::new();
+        let mut stories: BTreeMap<String, Vec<Line>> = BTreeMap::new();
         for line in lines {
-            if let Some(last) = newest.get(&line.camera) {
-                assert!(last.token <= line.token, "{line:?} was written after {last:?}");
-                let is_same = last.pid == line.pid || last.token < line.token || !runs(last.pid);
-                assert!(is_same || last.at < line.at, "{line:?} and {last:?} worked at once");
-            }
-            newest.insert(line.camera.clone(), line);
+            stories.entry(line.camera.clone()).or_default().push(line);
         }
+        stories
+    }
+
+    /// Once a token has written about a camera no older one does, and once another process has, not the one before.
+    pub(crate) fn assert_one_owner_at_a_time(&self) {
+        for (camera, story) in self.stories() {
+            let (mut newest, mut gone) = (story[0].clone(), Vec::new());
+            for line in story {
+                assert!(newest.token <= line.token, "{camera}: {line:?} was written after {newest:?}");
+                let who = (line.token, line.pid);
+                assert!(!gone.contains(&who), "{camera}: {line:?} was written after {newest:?}");
+                if newest.pid != line.pid {
+                    gone.push((newest.token, newest.pid));
+                }
+                newest = line;
+            }
+        }
+    }
+
+    /// What a fence would refuse, because a higher token had written before, was marked. How much it was.
+    pub(crate) fn assert_stale_output_is_marked(&self) -> usize {
+        let (mut newest, mut refused) = (BTreeMap::new(), 0);
+        // As a consumer gets it: in the order in which it arrived.
+        for line in self.lines() {
+            let highest = newest.entry(line.camera.clone()).or_insert(line.token);
+            if line.token < *highest {
+                assert!(line.degraded, "{line:?} came after token {highest}");
+                refused += 1;
+            }
+            *highest = line.token.max(*highest);
+        }
+        refused
     }
 
     /// Nothing of what the workers of this house started is left.

@@ -20,6 +20,7 @@ for name in ["--config", "--runner-id", "--shard-id", "--manager-pid"]:
     args.add_argument(name, required=True)
 args.add_argument("--journal", required=True)
 args.add_argument("--http", action="store_true")
+args.add_argument("--tick", type=float, default=0.05)
 args = args.parse_args()
 
 journal = os.open(args.journal, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -112,4 +113,4 @@ while not state["stop"]:
     if not ready or now - alive_at > config["heartbeat_seconds"] / 3:
         say(("WATCHDOG=1" if ready else "READY=1") + f"\nSTATUS={len(config['cameras'])} cameras\n")
         ready, alive_at = True, now
-    time.sleep(0.05)
+    time.sleep(args.tick)

@@ -27,7 +27,8 @@ impl Keeper {
     where
         F: Future<Output = News> + Send + 'static,
     {
-        let (calls, news, times) = (Arc::clone(&self.calls), self.news.clone(), self.figures.times());
+        let turns = if op == "renew" { &self.renewals } else { &self.calls };
+        let (calls, news, times) = (Arc::clone(turns), self.news.clone(), self.figures.times());
         let answer = call(self.plane.clone());
         tokio::spawn(async move {
             let _turn = calls.acquire_owned().await;
@@ -59,7 +60,7 @@ impl Keeper {
                 News::Reported(plane.api.report_runner_status(&id, &report).await.map(drop))
             });
         }
-        if !self.due.sweeping && now >= self.due.sweep && !self.held.is_empty() {
+        if !self.due.sweeping && now >= self.due.sweep {
             (self.due.sweeping, self.due.sweep) = (true, now.after(super::SWEEP));
             let id = id.clone();
             self.call("sweep", |plane| async move { News::Swept(plane.leases.get_active_leases(&id).await) });
@@ -130,6 +131,9 @@ impl Keeper {
 
     /// Asks for what is offered, and for what this runner has without knowing it, as far as there is room.
     pub(super) fn take(&mut self, offers: Vec<Offer>, now: Moment) {
+        if self.mode != Mode::Active {
+            return;
+        }
         let strays = std::mem::take(&mut self.strays);
         let offered = offers.into_iter().map(|offer| (offer.camera_uuid, None, offer.reserve));
         let known = strays.into_iter().map(|(camera, shard)| (camera, Some(shard), false));
@@ -196,8 +200,9 @@ impl Keeper {
         }
         for lease_id in waiting {
             if ending {
-                // Nothing more is taken: what is reserved runs out by itself.
+                // Nothing more is taken, and nobody is to wait for that.
                 self.reserved.remove(&lease_id);
+                self.release(lease_id);
                 continue;
             }
             self.call("renew", |plane| async move {

@@ -2,7 +2,6 @@
 
 use leasehold::clock::{self, Moment};
 use leasehold_client::{ClientError, Lease, Offer, Renewal, SiteVersion};
-use leasehold_manager::shards::spread;
 use leasehold_manager::{Exit, Said};
 use serde_json::Value;
 
@@ -12,8 +11,6 @@ use crate::manager::settings::Settings;
 
 /// How soon a reservation is renewed again: the gap when a camera changes hands is no longer.
 const RESERVATION: std::time::Duration = std::time::Duration::from_millis(500);
-/// How long a camera waits where it cannot be parted from others otherwise.
-const APART: std::time::Duration = std::time::Duration::from_secs(15);
 
 /// What somebody asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -330,88 +327,6 @@ impl Keeper {
         }
     }
 
-    fn hear_said(&mut self, shard: usize, life: u64, said: Said) {
-        let shard = &mut self.shards[shard];
-        let Some(process) = shard.process.as_mut().filter(|process| process.life == life) else { return };
-        if said.strange > process.said.strange {
-            tracing::warn!(
-                shard_id = shard.index,
-                strange = said.strange,
-                "a worker sent a message that cannot be read; it is ignored"
-            );
-        }
-        process.alive_at = process.alive_at.max(said.alive_at);
-        let applied = said.applied;
-        process.said = said;
-        if let Some(generation) = applied {
-            shard.told.applied(generation);
-        }
-    }
-
-    fn hear_answered(&mut self, shard: usize, life: u64, applied: Option<u64>, now: Moment) {
-        let shard = &mut self.shards[shard];
-        let Some(process) = shard.process.as_mut().filter(|process| process.life == life) else { return };
-        process.alive_at = Some(now);
-        process.said.ready = true;
-        if let Some(generation) = applied {
-            shard.told.applied(generation);
-        }
-    }
-
-    fn hear_exited(&mut self, index: usize, life: u64, exit: Exit, now: Moment) {
-        let shard = &mut self.shards[index];
-        if shard.process.as_ref().is_none_or(|process| process.life != life) {
-            return;
-        }
-        let ended = shard.ended(exit, now);
-        if !self.settings.manager_mode && self.mode != Mode::Ending {
-            tracing::info!(how = %exit.how, "the worker has ended, and nobody is to start it again");
-            self.exit_code = if exit.is_success() { 0 } else { 1 };
-            self.mode = Mode::Ending;
-        }
-        if !ended.is_crash || self.mode == Mode::Ending {
-            return;
-        }
-        self.figures.crashes += 1;
-        let cameras = ended
-            .leases
-            .iter()
-            .filter_map(|lease| Some(self.held.get(lease)?.lease.camera_uuid.clone()))
-            .collect();
-        let verdict = self.blame.crashed(now, &cameras);
-        tracing::warn!(
-            event = "worker_crashed",
-            shard_id = index,
-            lived_ms = ended.lived.as_millis(),
-            cameras = cameras.len(),
-            quarantined = verdict.quarantined,
-            "a worker has crashed"
-        );
-        if let Some(camera) = &verdict.quarantined {
-            self.shards[index].forgive(now);
-            if let Some(id) = self.of_camera(camera).map(|held| held.lease.lease_id.clone()) {
-                self.leave(&id, Why::Quarantined, now);
-            }
-        }
-        self.part(index, &verdict.apart, now);
-    }
-
-    /// Has cameras go to other workers than the one that died with them, or wait where there is no room.
-    fn part(&mut self, from: usize, cameras: &std::collections::BTreeSet<String>, now: Moment) {
-        for camera in cameras {
-            let to = spread::place(&self.loads(), self.settings.max_cameras_per_worker, Some(from));
-            let Some(held) = self.held.values_mut().find(|held| held.lease.camera_uuid == *camera) else {
-                continue;
-            };
-            match to {
-                Some(to) => held.shard = to,
-                // It is not worth waiting for what may have been an accident.
-                None if self.shards[from].crashes > 2 => held.wait_until = now.after(APART),
-                None => {}
-            }
-        }
-    }
-
     fn hear_settings(&mut self, result: Result<Box<Settings>, String>) {
         let new = match result {
             Ok(new) => *new,
@@ -441,6 +356,10 @@ impl Keeper {
         }
         match Plane::of(&now) {
             Ok(plane) => {
+                if now.control_plane_url != self.settings.control_plane_url {
+                    // Another one may know nothing of this runner.
+                    (self.registered, self.due.register) = (false, clock::now());
+                }
                 self.plane = plane;
                 self.settings = now;
                 self.sites.values_mut().for_each(|site| site.version = None);

@@ -33,6 +33,8 @@ impl Keeper {
         let judged: Vec<(String, Why)> = self
             .held
             .iter()
+            // What is not kept up any more is on its way out.
+            .filter(|(_, held)| held.is_kept_up())
             .filter_map(|(id, held)| {
                 let trust = held.trust(policy, now, let_go);
                 let why = if now >= trust.until.before(let_go) {
@@ -48,11 +50,7 @@ impl Keeper {
             })
             .collect();
         for (id, why) in judged {
-            let is_leaving = self.held.get(&id).is_some_and(|held| held.leaving.is_some());
-            // What is kept up while it leaves may lapse all the same.
-            if !is_leaving || (matches!(why, Why::Lapsed | Why::Surpassed) && self.held[&id].is_kept_up()) {
-                self.leave(&id, why, now);
-            }
+            self.leave(&id, why, now);
         }
     }
 

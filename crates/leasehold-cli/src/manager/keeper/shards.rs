@@ -58,15 +58,14 @@ impl Keeper {
             })
             .collect();
         cameras.sort_by(|one, other| one.camera_uuid.cmp(&other.camera_uuid));
-        let port = |base: u16| if base == 0 { 0 } else { base + u16::try_from(index).unwrap_or(0) };
         ShardFile {
             format: FORMAT,
             generation: self.shards[index].told.generation(),
             runner_id: self.settings.runner_id.clone(),
             shard_id: index,
             manager_pid: std::process::id(),
-            http_port: port(self.settings.worker_http_port),
-            metrics_port: port(self.settings.worker_metrics_port),
+            http_port: port(self.settings.worker_http_port, index),
+            metrics_port: port(self.settings.worker_metrics_port, index),
             heartbeat_seconds: self.settings.worker_heartbeat.as_secs(),
             reload: self.settings.worker_reload,
             cameras,
@@ -166,8 +165,7 @@ impl Keeper {
                     pid = worker.child().pid(),
                     "a worker was started"
                 );
-                let port = self.settings.worker_http_port;
-                let port = if port == 0 { 0 } else { port + u16::try_from(index).unwrap_or(0) };
+                let port = port(self.settings.worker_http_port, index);
                 let follow = follow(
                     Arc::clone(&worker),
                     index,
@@ -196,7 +194,6 @@ impl Keeper {
         let settings = &self.settings;
         let (program, args) =
             settings.worker_command.split_first().map_or(("", &[][..]), |(p, a)| (p.as_str(), a));
-        let file = self.wanted(index, Moment(0));
         let heartbeat = settings.worker_heartbeat.as_micros() * 2;
         Spec::new(program, args)
             .arg("--config")
@@ -209,8 +206,8 @@ impl Keeper {
             .arg(std::process::id().to_string())
             .called(&format!("shard-{index}"))
             .env("WATCHDOG_USEC", heartbeat.to_string())
-            .env("LEASEHOLD_HTTP_PORT", file.http_port.to_string())
-            .env("LEASEHOLD_METRICS_PORT", file.metrics_port.to_string())
+            .env("LEASEHOLD_HTTP_PORT", port(settings.worker_http_port, index).to_string())
+            .env("LEASEHOLD_METRICS_PORT", port(settings.worker_metrics_port, index).to_string())
     }
 }
 
@@ -249,6 +246,11 @@ async fn follow(
         };
         let _ = news.send(next).await;
     }
+}
+
+/// The port of a worker: the first one and its number, or none.
+fn port(base: u16, index: usize) -> u16 {
+    if base == 0 { 0 } else { base.saturating_add(u16::try_from(index).unwrap_or(u16::MAX)) }
 }
 
 /// A moment as people write it.
