@@ -30,7 +30,9 @@ pub(crate) use self::fence::{
 };
 pub(crate) use self::inspect::{EventsArgs, ExplainArgs, PlanArgs, PoolArgs, ShowArgs, StatusArgs, TopArgs};
 pub(crate) use self::keys::{KeysArgs, KeysCommand};
-pub(crate) use self::manager::{ManagerArgs, ManagerCommand};
+pub(crate) use self::manager::ManagerArgs;
+#[cfg(target_os = "linux")]
+pub(crate) use self::manager::ManagerCommand;
 pub(crate) use self::marks::{
     ActArgs, MemberActArgs, MemberMarkArgs, PauseArgs, PinArgs, ResignArgs, ResourceActArgs,
 };

@@ -178,3 +178,77 @@ impl Held {
         (self.lease.tenant_id.clone(), self.lease.site_id.clone())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Moment {
+        Moment(seconds * 1_000_000_000)
+    }
+
+    /// A lease for a minute that was asked for at this second.
+    fn lease(asked: u64) -> Lease {
+        let lease = serde_json::json!({
+            "lease_id": "l", "camera_uuid": "c", "runner_id": "r", "shard_id": "0", "tenant_id": "t", "site_id": "s",
+            "acquired_at": "", "expires_at": "", "renewed_at": null, "status": "active", "last_heartbeat": "",
+            "processing_stats": {}, "config_version": "", "zone_version": "", "fencing_token": 7, "ttl_seconds": 60,
+        });
+        let mut lease: Lease = serde_json::from_value(lease).expect("a lease");
+        lease.trusted_until = Some(at(asked + 54));
+        lease
+    }
+
+    fn held() -> Held {
+        Held::of(lease(100), 0, at(103)).expect("it is active")
+    }
+
+    fn until(held: &Held, now: u64) -> Moment {
+        held.deadline(held.trust(OutagePolicy::Strict, at(now), Duration::from_secs(10)))
+    }
+
+    // proves C48
+    #[test]
+    fn a_lease_is_renewed_after_a_third_of_its_time_from_the_request_and_soon_again_if_nobody_answers() {
+        let mut held = held();
+        assert_eq!(held.renew_at, at(120));
+        for (now, next) in [(122, 123), (125, 127), (129, 133), (135, 139)] {
+            held.unanswered(at(now));
+            assert_eq!(held.renew_at, at(next));
+        }
+        assert_eq!(until(&held, 139), at(154));
+        held.renewed(lease(139));
+        assert_eq!((held.renew_at, until(&held, 140)), (at(159), at(193)));
+        held.unanswered(at(161));
+        assert_eq!(held.renew_at, at(162), "it begins with a short wait again");
+    }
+
+    #[test]
+    fn an_answer_that_comes_late_shortens_nothing() {
+        let mut held = held();
+        held.renewed(lease(90));
+        assert_eq!(until(&held, 110), at(154));
+    }
+
+    // proves R187
+    #[test]
+    fn of_two_reasons_to_let_go_the_earlier_one_counts() {
+        let mut held = held();
+        assert!(held.leave(Why::HandedOver, at(140)));
+        assert!(held.is_kept_up(), "its worker may take its time");
+        assert_eq!(until(&held, 110), at(140));
+        assert!(!held.leave(Why::Lapsed, at(150)));
+        assert!(held.leave(Why::Lost, at(120)));
+        assert!(!held.is_kept_up());
+        held.renewed(lease(119));
+        assert_eq!(until(&held, 119), at(120), "what was lost stays lost");
+    }
+
+    #[test]
+    fn what_is_handed_over_is_not_worked_on_beyond_trust() {
+        let mut held = held();
+        held.leave(Why::HandedOver, at(500));
+        assert_eq!(until(&held, 110), at(154));
+        assert!(!held.is_wanted(at(110)));
+    }
+}

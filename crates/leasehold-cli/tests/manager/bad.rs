@@ -2,6 +2,7 @@
 
 use std::net::TcpListener;
 
+use leasehold_testkit::SmallDisk;
 use serde_json::{Value, json};
 
 use crate::house::House;
@@ -95,6 +96,25 @@ fn a_directory_that_becomes_unwritable_costs_no_camera_that_is_worked_on_more_th
     std::fs::rename(house.plane.place.path("away"), &directory).expect("the directory");
     house.wait_for_work(2);
     wait_until("nothing is wrong any more", || manager.told("workers")[0]["trouble"] == Value::Null);
+    house.assert_one_owner_at_a_time();
+}
+
+#[test]
+fn a_disk_that_is_full_is_said_and_what_runs_goes_on_when_there_is_room() {
+    let Some(disk) = SmallDisk::here(1) else {
+        eprintln!("no disk can be mounted here, so none was filled");
+        return;
+    };
+    let house = House::new(2);
+    let directory = disk.path().join("manager");
+    let manager =
+        house.manager("one", &format!("max_workers = 1\nlease_ttl_seconds = 6\nconfig_dir = {directory:?}"));
+    house.wait_for_work(2);
+    disk.fill();
+    wait_until("it says so", || manager.told("workers")[0]["trouble"].is_string());
+    disk.free();
+    wait_until("nothing is wrong any more", || manager.told("workers")[0]["trouble"] == Value::Null);
+    house.wait_for_work(2);
     house.assert_one_owner_at_a_time();
 }
 

@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use leasehold::clock;
+use leasehold_testkit::RabbitMq;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
+use crate::fleet::Plane;
 use crate::house::House;
-use crate::support::{leasehold, ran, wait_until};
+use crate::support::{Place, leasehold, ran, wait_until};
 
 fn zone(name: &str) -> Value {
     json!([{"zone_id": 1, "name": name, "kind": "include", "polygon": [[0, 0], [9, 0], [9, 9]]}])
@@ -66,6 +68,37 @@ fn a_configuration_that_changes_is_in_force_and_one_that_is_broken_changes_nothi
     assert_eq!(after["cam-0"].pid, before["cam-0"].pid, "nothing was restarted");
 }
 
+// proves R193, R204, R238
+#[test]
+fn a_key_that_is_rotated_is_used_without_a_restart() {
+    let house = House::new(2);
+    let keys = |words: &[&str]| {
+        let ran =
+            ran(leasehold().arg("keys").args(words).args(["--json", "--database", &house.plane.place.url()]));
+        assert_eq!(ran.code, Some(0), "{}", ran.err);
+        serde_json::from_str::<Value>(&ran.out).expect("JSON")
+    };
+    let made = keys(&["create", "--role", "member", "--tenant", "tenant-1"]);
+    let text =
+        |value: &Value, name: &str| value[name].as_str().unwrap_or_else(|| panic!("{value}")).to_owned();
+    let file = house.plane.place.write("key", &text(&made, "key"));
+    let manager = house.manager("one", &format!("max_workers = 1\napi_key_file = {file:?}"));
+    let before = house.wait_for_work(2);
+    let rotated = keys(&["rotate", &text(&made, "id"), "--grace", "1s"]);
+    house.plane.place.write("key", &text(&rotated, "key"));
+    manager.signal(Signal::SIGHUP);
+    // For longer than a lease lasts without a renewal.
+    std::thread::sleep(Duration::from_secs(10));
+    for (camera, line) in house.wait_for_work(2) {
+        assert_eq!((line.token, line.pid), (before[&camera].token, before[&camera].pid), "{camera}");
+    }
+    let log = manager.process.log();
+    for key in [text(&made, "key"), text(&rotated, "key")] {
+        assert!(!log.contains(&key), "the key is in the log");
+    }
+    manager.process.leave();
+}
+
 // proves R206, C46, U24
 #[test]
 fn a_manager_that_is_drained_hands_its_cameras_over_and_takes_them_again() {
@@ -88,19 +121,10 @@ fn a_manager_that_is_drained_hands_its_cameras_over_and_takes_them_again() {
     assert_eq!(two.ask("POST", "/drain?mode=hard").0, 202);
     wait_until("everything is the other's", || one.told("cameras_working") == json!(4));
     assert_eq!(two.ask("POST", "/drain?mode=maybe").0, 400);
-    // Between two managers no camera was without a worker for long, by what was written.
-    let mut longest: f64 = 0.0;
-    let lines = house.lines();
-    for camera in ["cam-0", "cam-1", "cam-2", "cam-3"] {
-        let mut last = None::<&crate::house::Line>;
-        for line in lines.iter().filter(|line| line.camera == camera) {
-            if let Some(last) = last.filter(|last| last.runner != line.runner) {
-                longest = longest.max(line.at - last.at);
-            }
-            last = Some(line);
-        }
-    }
-    println!("a camera that changed hands was without a worker for {longest:.2} s at most");
+    println!(
+        "a camera that changed hands was without a worker for {:.2} s at most",
+        house.longest_handover(0)
+    );
     let text = one.ask("GET", "/metrics").1;
     let text = text.as_str().expect("text");
     assert!(text.contains("runner_streams_owned{runner_id=\"one\"} 4"), "{text}");
@@ -110,4 +134,27 @@ fn a_manager_that_is_drained_hands_its_cameras_over_and_takes_them_again() {
     one.process.leave();
     house.assert_no_orphans();
     house.assert_one_owner_at_a_time();
+}
+
+// proves C46, R223
+#[test]
+#[ignore = "run by ./test --long"]
+fn a_camera_that_is_let_go_is_worked_on_elsewhere_within_a_second() {
+    let broker = RabbitMq::start();
+    let house = House::with(Plane::start(Place::new(), &[], Some(&broker.url())), 8);
+    // Nobody looks for cameras before there is a hint.
+    let settings = format!("events_url = \"{}\"\nlease_retry_interval_seconds = 60", broker.url());
+    let one = house.manager("one", &settings);
+    let two = house.manager("two", &settings);
+    for manager in [&one, &two] {
+        wait_until("events are heard", || manager.told("witness") == "connected");
+        wait_until("it works", || manager.told("cameras_working") != json!(0));
+    }
+    house.wait_for_work(8);
+    let since = house.lines().len();
+    assert_eq!(one.ask("POST", "/drain?mode=hard").0, 202);
+    wait_until("everything is the other's", || two.told("cameras_working") == json!(8));
+    let gap = house.longest_handover(since);
+    println!("all at once: a camera was without a worker for {gap:.2} s at most");
+    assert!(gap < 5.0, "{gap}");
 }
