@@ -272,6 +272,13 @@ impl Keeper {
         for shard in held.chain(reserved).chain(self.acquiring.values().copied()) {
             loads[shard] += 1;
         }
+        // Where no worker comes up there is no room.
+        let (grace, now) = (self.settings.worker_start_grace, clock::now());
+        for (load, shard) in loads.iter_mut().zip(&self.shards) {
+            if shard.is_stuck(grace, now) {
+                *load = self.settings.max_cameras_per_worker;
+            }
+        }
         loads
     }
 

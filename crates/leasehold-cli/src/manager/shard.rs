@@ -22,6 +22,8 @@ const KILL_BEFORE: Duration = Duration::from_millis(20);
 pub(super) const STOP_BEFORE: Duration = Duration::from_millis(120);
 /// The longest wait before a worker is started again.
 const RESTART_MAX: Duration = Duration::from_secs(30);
+/// How long a shard whose workers do not come up gets no cameras.
+const SILENCE_KEPT: Duration = Duration::from_secs(600);
 /// How soon something is tried again that the system refused.
 pub(super) const AGAIN: Duration = Duration::from_secs(1);
 
@@ -75,6 +77,8 @@ pub(super) struct Shard {
     pub(super) start_at: Moment,
     pub(super) lives: u64,
     pub(super) crashes: u64,
+    /// Since when it has cameras and nothing is heard of a worker.
+    pub(super) silent_since: Option<Moment>,
     /// Why the file could not be written, since when.
     pub(super) unwritten: Option<(Moment, String)>,
 }
@@ -92,8 +96,29 @@ impl Shard {
             start_at: Moment(0),
             lives: 0,
             crashes: 0,
+            silent_since: None,
             unwritten: None,
         }
+    }
+
+    /// Notes whether a worker is heard of. Where none was for very long, it is worth another attempt.
+    pub(super) fn note_silence(&mut self, has_cameras: bool, now: Moment) {
+        let forgotten = self.silent_since.is_some_and(|since| now.since(since) > SILENCE_KEPT);
+        if self.is_heard() || forgotten {
+            self.silent_since = None;
+        } else if has_cameras {
+            self.silent_since = self.silent_since.or(Some(now));
+        }
+    }
+
+    /// Whether its cameras are better off elsewhere.
+    pub(super) fn is_stuck(&self, start_grace: Duration, now: Moment) -> bool {
+        self.silent_since.is_some_and(|since| now.since(since) > start_grace * 2)
+    }
+
+    /// Whether it is heard of.
+    pub(super) fn is_heard(&self) -> bool {
+        self.process.as_ref().is_some_and(|process| process.alive_at.is_some() && process.stopping.is_none())
     }
 
     /// When its processes are to be dead, by the deadlines of leases; `None` if it may be working on nothing.

@@ -118,6 +118,32 @@ fn a_disk_that_is_full_is_said_and_what_runs_goes_on_when_there_is_room() {
     house.assert_one_owner_at_a_time();
 }
 
+#[test]
+fn cameras_whose_workers_do_not_come_up_go_elsewhere() {
+    let house = House::new(2);
+    let program = house.plane.place.write("program", "#!/bin/sh\nexec python3 \"$@\"\n");
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .expect("a program");
+    let settings = house.settings("one", "127.0.0.1:0", "");
+    let command = settings
+        .lines()
+        .find_map(|line| line.strip_prefix("worker_command = [\"python3\""))
+        .expect("a command");
+    let broken = house
+        .manager("one", &format!("worker_start_grace_seconds = 2\nworker_command = [{program:?}{command}"));
+    house.wait_for_work(2);
+    std::fs::remove_file(&program).expect("the program");
+    for pid in broken.pids() {
+        let pid = nix::unistd::Pid::from_raw(i32::try_from(pid).expect("a process id"));
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).expect("a worker");
+    }
+    let _heir = house.manager("two", "");
+    let writers = house.wait_for_work(2);
+    assert!(writers.values().all(|line| line.runner == "two"), "{writers:?}");
+    wait_until("it has nothing", || broken.told("cameras_held") == json!(0));
+    assert_eq!(broken.told("quarantined"), json!([]), "no camera is to blame for that");
+}
+
 // proves R195
 #[test]
 fn without_supervision_one_worker_runs_and_the_manager_ends_with_it() {

@@ -200,8 +200,10 @@ impl House {
     /// For how long a camera was without a worker at most when it went from one runner to another, since so many lines.
     pub(crate) fn longest_handover(&self, since: usize) -> f64 {
         let (mut last, mut longest) = (BTreeMap::<String, Line>::new(), 0.0_f64);
-        for line in self.lines().into_iter().skip(since) {
-            if let Some(before) = last.get(&line.camera).filter(|before| before.runner != line.runner) {
+        for (number, line) in self.lines().into_iter().enumerate() {
+            let before =
+                last.get(&line.camera).filter(|before| number >= since && before.runner != line.runner);
+            if let Some(before) = before {
                 longest = longest.max(line.at - before.at);
             }
             last.insert(line.camera.clone(), line);

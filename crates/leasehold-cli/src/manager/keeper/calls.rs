@@ -148,7 +148,11 @@ impl Keeper {
                 continue;
             }
             let most = self.settings.max_cameras_per_worker;
-            let Some(shard) = spread::place(&self.loads(), most, None) else { return };
+            let loads = self.loads();
+            // What was this runner's already stays with its worker, if there is still room.
+            let own = shard_id.as_ref().and_then(|shard| shard.parse::<usize>().ok());
+            let own = own.filter(|shard| loads.get(*shard).is_some_and(|load| *load < most));
+            let Some(shard) = own.or_else(|| spread::place(&loads, most, None)) else { return };
             self.acquire(camera, shard, shard_id, reserve);
         }
     }

@@ -29,6 +29,12 @@ impl Keeper {
             Mode::Draining { until } => now >= until,
             Mode::Ending => true,
         };
+        for index in 0..self.shards.len() {
+            let has_cameras = self.held.values().any(|held| held.shard == index && held.is_wanted(now));
+            self.shards[index].note_silence(has_cameras, now);
+        }
+        let grace = self.settings.worker_start_grace;
+        let is_stuck = |held: &Held| self.shards[held.shard].is_stuck(grace, now);
         let unwritten = |held: &Held| self.shards[held.shard].unwritten.is_some();
         let judged: Vec<(String, Why)> = self
             .held
@@ -41,7 +47,9 @@ impl Keeper {
                     if held.surpassed { Why::Surpassed } else { Why::Lapsed }
                 } else if all {
                     Why::HandedOver
-                } else if unwritten(held) && !held.told && now.since(held.since) > UNTOLD_MAX {
+                } else if is_stuck(held)
+                    || unwritten(held) && !held.told && now.since(held.since) > UNTOLD_MAX
+                {
                     Why::Untold
                 } else {
                     return None;

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use super::{Keeper, Mode, News};
 use crate::manager::probe;
-use crate::manager::shard::{AGAIN, STOP_BEFORE, Shard, Stop};
+use crate::manager::shard::{AGAIN, STOP_BEFORE, Stop};
 
 impl Keeper {
     /// Tells each worker what it is to work on, has it killed when it must not any more, and starts it if it is needed.
@@ -260,11 +260,4 @@ fn wall(moment: Moment) -> String {
     // To the second: what is the same moment is to be the same text.
     let seconds = i64::try_from(nanos / 1_000_000_000).unwrap_or(0);
     jiff::Timestamp::from_second(seconds).map(|time| time.to_string()).unwrap_or_default()
-}
-
-impl Shard {
-    /// Whether it is heard of.
-    pub(in crate::manager) fn is_heard(&self) -> bool {
-        self.process.as_ref().is_some_and(|process| process.alive_at.is_some() && process.stopping.is_none())
-    }
 }
