@@ -10,6 +10,9 @@ use leasehold_manager::shards::grace::{OutagePolicy, Standing, Trust, trust};
 const AGAIN_MIN: Duration = Duration::from_secs(1);
 const AGAIN_MAX: Duration = Duration::from_secs(4);
 
+/// The least that a worker gets to let go of a camera.
+const LET_GO_MIN: Duration = Duration::from_millis(500);
+
 /// Why a camera is let go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Why {
@@ -121,21 +124,28 @@ impl Held {
         }
     }
 
-    /// Nobody has answered. It is asked again soon, and for as long as it is trusted.
-    pub(super) fn unanswered(&mut self, now: Moment) {
+    /// Nobody has answered. It is asked again soon, and for as long as it is trusted. `false` if that is nothing new.
+    pub(super) fn unanswered(&mut self, now: Moment) -> bool {
+        let is_new = !self.unanswered;
         (self.unanswered, self.renewing) = (true, false);
         self.renew_at = now.after(self.again.min(self.ttl() / 6));
         self.again = (self.again * 2).min(AGAIN_MAX);
+        is_new
     }
 
-    pub(super) fn trust(&self, policy: OutagePolicy, now: Moment, let_go: Duration) -> Trust {
+    /// How long a worker gets to let go of the camera before trust ends. By what was granted: the TTL of others may be another.
+    pub(super) fn let_go(&self) -> Duration {
+        (self.ttl() / 6).max(LET_GO_MIN)
+    }
+
+    pub(super) fn trust(&self, policy: OutagePolicy, now: Moment) -> Trust {
         let standing = Standing {
             confirmed_at: self.confirmed_at,
             granted_until: self.granted_until,
             unanswered: self.unanswered,
             surpassed: self.surpassed,
         };
-        trust(policy, standing, now, let_go)
+        trust(policy, standing, now, self.let_go())
     }
 
     /// Its camera is taken from its worker, which is killed at `by` if it does not let go. `false` if it is being let go
@@ -204,7 +214,7 @@ mod tests {
     }
 
     fn until(held: &Held, now: u64) -> Moment {
-        held.deadline(held.trust(OutagePolicy::Strict, at(now), Duration::from_secs(10)))
+        held.deadline(held.trust(OutagePolicy::Strict, at(now)))
     }
 
     // proves C48

@@ -254,10 +254,9 @@ impl Keeper {
 
     /// When everything is to be looked at again, if there is no news before.
     fn next(&self, now: Moment) -> Moment {
-        let let_go = self.settings.let_go();
         let of_leases = self.held.values().flat_map(|held| {
-            let trust = held.trust(self.settings.outage_policy, now, let_go);
-            [held.renew_at, trust.until.before(let_go), held.wait_until]
+            let trust = held.trust(self.settings.outage_policy, now);
+            [held.renew_at, trust.until.before(held.let_go()), held.wait_until]
         });
         let of_shards = self.shards.iter().map(|shard| shard.start_at);
         let ahead = of_leases.chain(of_shards).filter(|moment| *moment > now);
@@ -291,8 +290,8 @@ impl Keeper {
     fn leave(&mut self, lease_id: &str, why: Why, now: Moment) {
         let (settings, figures) = (&self.settings, &mut self.figures);
         let Some(held) = self.held.get_mut(lease_id) else { return };
-        let let_go = settings.let_go();
-        let until = held.trust(settings.outage_policy, now, let_go).until;
+        let let_go = held.let_go();
+        let until = held.trust(settings.outage_policy, now).until;
         let by = match why {
             Why::HandedOver | Why::Quarantined | Why::Untold => now.after(settings.worker_stop_grace),
             Why::Lapsed | Why::Lost => until.min(now.after(let_go)).max(now),

@@ -215,11 +215,6 @@ impl Settings {
         self.shards() * self.max_cameras_per_worker
     }
 
-    /// How long a worker gets to let go of a camera before trust ends.
-    pub(crate) fn let_go(&self) -> Duration {
-        (self.lease_ttl / 6).max(Duration::from_millis(500))
-    }
-
     /// The names of what differs from `new` and takes a restart.
     pub(crate) fn fixed_changes(&self, new: &Self) -> Vec<&'static str> {
         let differs = [

@@ -16,12 +16,12 @@ fn signal(pid: u32, signal: Signal) {
 #[test]
 fn a_manager_leases_cameras_spreads_them_keeps_them_and_lets_them_go() {
     let house = House::new(6);
-    let manager = house.manager("one", "");
+    let manager = house.manager("one", "lease_ttl_seconds = 6");
     let writers = house.wait_for_work(6);
     let on = |shard: usize| writers.values().filter(|line| line.shard == shard).count();
     assert_eq!((on(0), on(1)), (3, 3), "{writers:?}");
     // For longer than any lease lasts without a renewal.
-    std::thread::sleep(std::time::Duration::from_secs(11));
+    std::thread::sleep(std::time::Duration::from_secs(7));
     let later = house.wait_for_work(6);
     for (camera, line) in &later {
         assert_eq!((line.token, line.pid), (writers[camera].token, writers[camera].pid), "{camera}");
@@ -122,7 +122,8 @@ fn a_worker_that_will_not_let_go_is_killed_before_anybody_else_has_the_camera() 
 #[test]
 fn a_manager_that_is_killed_or_frozen_takes_its_workers_with_it() {
     let house = House::new(4);
-    let killed = house.manager("one", "");
+    let ttl = "lease_ttl_seconds = 6";
+    let killed = house.manager("one", ttl);
     house.wait_for_work(4);
     let pids = killed.pids();
     assert_eq!(pids.len(), 2);
@@ -130,7 +131,7 @@ fn a_manager_that_is_killed_or_frozen_takes_its_workers_with_it() {
     wait_until("its workers are gone", || pids.iter().all(|pid| !runs(*pid)));
     house.assert_no_orphans();
 
-    let frozen = house.manager("two", "");
+    let frozen = house.manager("two", ttl);
     let before = house.wait_for_work(4);
     let pids = frozen.pids();
     house.behave("two", 0, "careless");
@@ -138,7 +139,7 @@ fn a_manager_that_is_killed_or_frozen_takes_its_workers_with_it() {
     frozen.signal(Signal::SIGSTOP);
     wait_until("its workers are gone", || pids.iter().all(|pid| !runs(*pid)));
     // What it held is another's before it wakes up.
-    let heir = house.manager("three", "");
+    let heir = house.manager("three", ttl);
     house.wait_for_line("another has it", |line| line.runner == "three");
     frozen.signal(Signal::SIGCONT);
     let after = house.wait_for_work(4);

@@ -230,8 +230,9 @@ impl Keeper {
                 self.leave(lease_id, Why::Lost, now);
             }
             Renewal::Unknown(error) => {
-                tracing::warn!(%error, event = "renewal_unanswered", camera_uuid = held.lease.camera_uuid, "nobody knows whether a lease was renewed");
-                held.unanswered(now);
+                if held.unanswered(now) {
+                    tracing::warn!(%error, event = "renewal_unanswered", camera_uuid = held.lease.camera_uuid, "nobody knows whether a lease was renewed; asking again");
+                }
             }
         }
     }
@@ -239,9 +240,8 @@ impl Keeper {
     fn hear_released(&mut self, lease_id: &str, result: Result<bool, ClientError>, now: Moment) {
         self.answered(&result, now);
         self.figures.did("release", if result.is_ok() { "released" } else { "unknown" });
-        let let_go = self.settings.let_go();
         let Some(held) = self.held.get_mut(lease_id) else { return };
-        let is_over = held.trust(self.settings.outage_policy, now, let_go).until <= now;
+        let is_over = held.trust(self.settings.outage_policy, now).until <= now;
         match result {
             // Nobody answers: it runs out by itself, and is asked for again until then.
             Err(ClientError::Unknown(_)) if !is_over && held.is_kept_up() && self.mode != Mode::Ending => {

@@ -23,7 +23,7 @@ impl Keeper {
 
     /// Has cameras let go of whose leases nobody confirmed in time, and all if that is what was asked for.
     fn let_go(&mut self, now: Moment) {
-        let (policy, let_go) = (self.settings.outage_policy, self.settings.let_go());
+        let policy = self.settings.outage_policy;
         let all = match self.mode {
             Mode::Active => false,
             Mode::Draining { until } => now >= until,
@@ -42,8 +42,8 @@ impl Keeper {
             // What is not kept up any more is on its way out.
             .filter(|(_, held)| held.is_kept_up())
             .filter_map(|(id, held)| {
-                let trust = held.trust(policy, now, let_go);
-                let why = if now >= trust.until.before(let_go) {
+                let trust = held.trust(policy, now);
+                let why = if now >= trust.until.before(held.let_go()) {
                     if held.surpassed { Why::Surpassed } else { Why::Lapsed }
                 } else if all {
                     Why::HandedOver
@@ -64,8 +64,8 @@ impl Keeper {
 
     /// When no process may work on a camera any more, by lease.
     pub(super) fn deadlines(&self, now: Moment) -> BTreeMap<String, Moment> {
-        let (policy, let_go) = (self.settings.outage_policy, self.settings.let_go());
-        let deadline = |held: &Held| held.deadline(held.trust(policy, now, let_go));
+        let policy = self.settings.outage_policy;
+        let deadline = |held: &Held| held.deadline(held.trust(policy, now));
         self.held.iter().map(|(id, held)| (id.clone(), deadline(held))).collect()
     }
 

@@ -32,14 +32,14 @@ impl Keeper {
 
     /// What a shard's file should say now, but for its generation.
     fn wanted(&self, index: usize, now: Moment) -> ShardFile {
-        let (policy, let_go) = (self.settings.outage_policy, self.settings.let_go());
+        let policy = self.settings.outage_policy;
         let mut cameras: Vec<CameraEntry> = self
             .held
             .values()
             .filter(|held| held.shard == index && held.is_wanted(now))
             .filter_map(|held| {
                 let document = self.documents.get(&held.lease.camera_uuid)?;
-                let trust = held.trust(policy, now, let_go);
+                let trust = held.trust(policy, now);
                 let until = trust.until.before(STOP_BEFORE);
                 Some(CameraEntry {
                     camera_uuid: held.lease.camera_uuid.clone(),

@@ -76,14 +76,14 @@ impl Keeper {
     }
 
     fn worker(&self, shard: &Shard, now: Moment) -> Value {
-        let (policy, let_go) = (self.settings.outage_policy, self.settings.let_go());
+        let policy = self.settings.outage_policy;
         let works = shard.told.works_on();
         let cameras: Vec<Value> = self
             .held
             .iter()
             .filter(|(_, held)| held.shard == shard.index)
             .map(|(id, held)| {
-                let trust = held.trust(policy, now, let_go);
+                let trust = held.trust(policy, now);
                 json!({
                     "camera_uuid": held.lease.camera_uuid,
                     "site_id": held.lease.site_id,
@@ -124,8 +124,8 @@ impl Keeper {
         page.family("leasehold_build_info", "gauge", "The version of this program.");
         page.sample("leasehold_build_info", &[("version", VERSION)], 1);
         let labels = [("runner_id", self.settings.runner_id.as_str())];
-        let (policy, let_go) = (self.settings.outage_policy, self.settings.let_go());
-        let trusts: Vec<_> = self.held.values().map(|held| held.trust(policy, now, let_go)).collect();
+        let policy = self.settings.outage_policy;
+        let trusts: Vec<_> = self.held.values().map(|held| held.trust(policy, now)).collect();
         let least =
             trusts.iter().map(|trust| trust.until.since(now).as_secs_f64()).fold(f64::INFINITY, f64::min);
         let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
