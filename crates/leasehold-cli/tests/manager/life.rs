@@ -118,6 +118,22 @@ fn a_worker_that_will_not_let_go_is_killed_before_anybody_else_has_the_camera() 
     assert_eq!(manager.told("workers")[0]["crashes"], json!(0), "that was no crash");
 }
 
+// proves R216, R218, C52
+#[test]
+fn nobody_else_has_a_camera_before_the_worker_that_does_not_let_go_is_dead() {
+    let house = House::new(2);
+    let one = house.manager("one", "max_workers = 1");
+    let before = house.wait_for_work(2)["cam-0"].clone();
+    house.behave("one", 0, "stubborn careless deaf");
+    let _two = house.manager("two", "");
+    assert_eq!(one.ask("POST", "/drain?mode=hard").0, 202);
+    for camera in ["cam-0", "cam-1"] {
+        house.wait_for_line("another has it", |line| line.camera == camera && line.runner == "two");
+    }
+    assert!(!runs(before.pid));
+    house.assert_one_owner_at_a_time();
+}
+
 // proves R216, C52
 #[test]
 fn a_manager_that_is_killed_or_frozen_takes_its_workers_with_it() {
