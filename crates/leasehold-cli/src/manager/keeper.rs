@@ -47,8 +47,10 @@ const SWEEP: Duration = Duration::from_secs(1);
 const CALLS_MAX: usize = 16;
 /// How many renewals: what is asked for else is not to keep them waiting.
 const RENEWALS_MAX: usize = 128;
-/// How long a request of a manager may take with everything that is tried again.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a request may take with everything that is tried again.
+const PATIENCE: Duration = Duration::from_secs(4);
+/// How long a renewal may take, at least and at most: a fourth of the TTL, so that there is time for another.
+const RENEWAL_MIN: Duration = Duration::from_secs(1);
 /// How many cameras are reserved at once.
 const RESERVED_MAX: usize = 8;
 /// How much news may wait.
@@ -93,18 +95,20 @@ pub(super) struct Reserved {
 pub(super) struct Plane {
     pub(super) api: ControlPlaneClient,
     pub(super) leases: Arc<LeaseManager>,
+    pub(super) renewals: Arc<LeaseManager>,
 }
 
 impl Plane {
     pub(super) fn of(settings: &Settings) -> Result<Self, Failure> {
         let key = settings.api_key.as_ref().map(|key| key.0.as_str());
-        let patience = PATIENCE.min(settings.lease_ttl / 6).max(Duration::from_millis(500));
         let api = ControlPlaneClient::new(&settings.control_plane_url, key)
             .map_err(|error| Failure::usage(error.to_string()))?
-            .patience(patience);
+            .patience(PATIENCE);
         let leases = LeaseManager::new(api.clone());
         leases.update_ttl(settings.lease_ttl.as_secs());
-        Ok(Self { api, leases: Arc::new(leases) })
+        let short = (settings.lease_ttl / 4).clamp(RENEWAL_MIN, PATIENCE);
+        let renewals = LeaseManager::new(api.clone().patience(short));
+        Ok(Self { api, leases: Arc::new(leases), renewals: Arc::new(renewals) })
     }
 }
 

@@ -84,7 +84,7 @@ fn messages_that_cannot_be_read_are_counted_and_change_nothing() {
 #[test]
 fn a_directory_that_becomes_unwritable_costs_no_camera_that_is_worked_on_more_than_its_trust() {
     let house = House::new(2);
-    let manager = house.manager("one", "max_workers = 1\nlease_ttl_seconds = 6");
+    let manager = house.manager("one", "max_workers = 1\nlease_ttl_seconds = 9");
     house.wait_for_work(2);
     // Nothing can be made in a directory that was replaced by a file, not even by root.
     let directory = house.plane.place.path("dir-one");
@@ -108,7 +108,7 @@ fn a_disk_that_is_full_is_said_and_what_runs_goes_on_when_there_is_room() {
     let house = House::new(2);
     let directory = disk.path().join("manager");
     let manager =
-        house.manager("one", &format!("max_workers = 1\nlease_ttl_seconds = 6\nconfig_dir = {directory:?}"));
+        house.manager("one", &format!("max_workers = 1\nlease_ttl_seconds = 9\nconfig_dir = {directory:?}"));
     house.wait_for_work(2);
     disk.fill();
     wait_until("it says so", || manager.told("workers")[0]["trouble"].is_string());
@@ -130,7 +130,7 @@ fn cameras_whose_workers_do_not_come_up_go_elsewhere() {
         .find_map(|line| line.strip_prefix("worker_command = [\"python3\""))
         .expect("a command");
     let broken = house
-        .manager("one", &format!("worker_start_grace_seconds = 2\nworker_command = [{program:?}{command}"));
+        .manager("one", &format!("worker_start_grace_seconds = 4\nworker_command = [{program:?}{command}"));
     house.wait_for_work(2);
     std::fs::remove_file(&program).expect("the program");
     for pid in broken.pids() {

@@ -66,7 +66,7 @@ fn campaign(place: Place, what: &Campaign) {
     let command = command.trim_end_matches(']');
     let settings = format!(
         "{policy}lease_ttl_seconds = {}\nmax_cameras_per_worker = {}\nworker_command = [{command}, \"--tick\", \"0.2\"]",
-        if what.whole { 9 } else { 5 },
+        if what.whole { 9 } else { 8 },
         what.cameras / 4 + 1
     );
     let scene = Scene { house, broker, settings, cameras: what.cameras };

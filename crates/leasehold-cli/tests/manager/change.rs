@@ -88,13 +88,13 @@ fn a_key_that_is_rotated_is_used_without_a_restart() {
         |value: &Value, name: &str| value[name].as_str().unwrap_or_else(|| panic!("{value}")).to_owned();
     let file = house.plane.place.write("key", &text(&made, "key"));
     let manager =
-        house.manager("one", &format!("max_workers = 1\nlease_ttl_seconds = 6\napi_key_file = {file:?}"));
+        house.manager("one", &format!("max_workers = 1\nlease_ttl_seconds = 9\napi_key_file = {file:?}"));
     let before = house.wait_for_work(2);
     let rotated = keys(&["rotate", &text(&made, "id"), "--grace", "1s"]);
     house.plane.place.write("key", &text(&rotated, "key"));
     manager.signal(Signal::SIGHUP);
     // For longer than a lease lasts without a renewal.
-    std::thread::sleep(Duration::from_secs(7));
+    std::thread::sleep(Duration::from_secs(10));
     for (camera, line) in house.wait_for_work(2) {
         assert_eq!((line.token, line.pid), (before[&camera].token, before[&camera].pid), "{camera}");
     }

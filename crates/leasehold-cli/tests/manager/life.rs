@@ -16,12 +16,12 @@ fn signal(pid: u32, signal: Signal) {
 #[test]
 fn a_manager_leases_cameras_spreads_them_keeps_them_and_lets_them_go() {
     let house = House::new(6);
-    let manager = house.manager("one", "lease_ttl_seconds = 6");
+    let manager = house.manager("one", "lease_ttl_seconds = 9");
     let writers = house.wait_for_work(6);
     let on = |shard: usize| writers.values().filter(|line| line.shard == shard).count();
     assert_eq!((on(0), on(1)), (3, 3), "{writers:?}");
     // For longer than any lease lasts without a renewal.
-    std::thread::sleep(std::time::Duration::from_secs(7));
+    std::thread::sleep(std::time::Duration::from_secs(10));
     let later = house.wait_for_work(6);
     for (camera, line) in &later {
         assert_eq!((line.token, line.pid), (writers[camera].token, writers[camera].pid), "{camera}");
@@ -138,7 +138,7 @@ fn nobody_else_has_a_camera_before_the_worker_that_does_not_let_go_is_dead() {
 #[test]
 fn a_manager_that_is_killed_or_frozen_takes_its_workers_with_it() {
     let house = House::new(4);
-    let ttl = "lease_ttl_seconds = 6";
+    let ttl = "lease_ttl_seconds = 9";
     let killed = house.manager("one", ttl);
     house.wait_for_work(4);
     let pids = killed.pids();

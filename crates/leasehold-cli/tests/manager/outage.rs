@@ -10,9 +10,9 @@ use crate::fleet::Plane;
 use crate::house::{House, Line};
 use crate::support::{Place, runs, wait_until};
 
-const TTL: &str = "lease_ttl_seconds = 6";
+const TTL: &str = "lease_ttl_seconds = 9";
 /// Longer than any lease of these tests.
-const AWAY: Duration = Duration::from_secs(8);
+const AWAY: Duration = Duration::from_secs(10);
 
 fn port(address: &str) -> u16 {
     address.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).expect("a port")

@@ -198,7 +198,7 @@ impl Keeper {
             .collect();
         for lease_id in due {
             self.call("renew", |plane| async move {
-                let renewal = plane.leases.renew_lease(&lease_id).await;
+                let renewal = plane.renewals.renew_lease(&lease_id).await;
                 News::Renewed { lease_id, renewal }
             });
         }
@@ -210,7 +210,7 @@ impl Keeper {
                 continue;
             }
             self.call("renew", |plane| async move {
-                let renewal = plane.leases.renew_lease(&lease_id).await;
+                let renewal = plane.renewals.renew_lease(&lease_id).await;
                 News::Renewed { lease_id, renewal }
             });
         }

@@ -73,22 +73,19 @@ impl Keeper {
     fn release_what_is_free(&mut self, now: Moment) {
         let working: std::collections::BTreeSet<String> =
             self.shards.iter().flat_map(|shard| shard.told.may_work_on()).collect();
-        let free: Vec<(String, Why)> = self
+        let free: Vec<String> = self
             .held
             .iter_mut()
             .filter(|(id, _)| !working.contains(*id))
             .filter_map(|(id, held)| {
                 let leaving = held.leaving.as_mut().filter(|leaving| !leaving.releasing)?;
                 leaving.releasing = true;
-                Some((id.clone(), leaving.why))
+                Some(id.clone())
             })
             .collect();
-        for (id, why) in free {
-            if why == Why::Lost {
-                self.forget(&id);
-            } else {
-                self.release(id);
-            }
+        // What is over already is released all the same: who revoked it learns that nobody works by it any more.
+        for id in free {
+            self.release(id);
         }
         if self.mode == Mode::Ending {
             let grace = self.settings.worker_stop_grace;
