@@ -5,6 +5,7 @@ mod fence;
 mod help;
 mod inspect;
 mod keys;
+mod manager;
 mod marks;
 mod poll;
 mod serve;
@@ -29,6 +30,9 @@ pub(crate) use self::fence::{
 };
 pub(crate) use self::inspect::{EventsArgs, ExplainArgs, PlanArgs, PoolArgs, ShowArgs, StatusArgs, TopArgs};
 pub(crate) use self::keys::{KeysArgs, KeysCommand};
+pub(crate) use self::manager::ManagerArgs;
+#[cfg(target_os = "linux")]
+pub(crate) use self::manager::ManagerCommand;
 pub(crate) use self::marks::{
     ActArgs, MemberActArgs, MemberMarkArgs, PauseArgs, PinArgs, ResignArgs, ResourceActArgs,
 };
@@ -66,6 +70,9 @@ pub(crate) enum Command {
     /// Give out leases over HTTP, to any language
     #[command(after_help = help::SERVE)]
     Serve(Box<ServeArgs>),
+    /// Lease cameras from a control plane and keep workers that work on them
+    #[command(after_help = help::MANAGER)]
+    Manager(Box<ManagerArgs>),
     /// Refuse what a stale holder still sends, in front of what it writes to
     #[command(after_help = help::FENCE)]
     Fence(FenceArgs),

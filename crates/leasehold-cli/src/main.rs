@@ -23,6 +23,8 @@ mod health;
 mod inspect;
 mod keys;
 mod log;
+#[cfg(target_os = "linux")]
+mod manager;
 mod manual;
 mod migrate;
 mod operate;
@@ -105,6 +107,8 @@ fn dispatch(command: Command) -> Result<ExitCode, Failure> {
         #[cfg(target_os = "linux")]
         Command::Elect(args) => runtime()?.block_on(elect::elect(*args)),
         #[cfg(target_os = "linux")]
+        Command::Manager(args) => runtime()?.block_on(manager::manager(*args)),
+        #[cfg(target_os = "linux")]
         Command::Poll(args) => runtime()?.block_on(poll::poll(*args)),
         #[cfg(target_os = "linux")]
         Command::Run(args) => runtime()?.block_on(run::run(*args)),
@@ -113,6 +117,7 @@ fn dispatch(command: Command) -> Result<ExitCode, Failure> {
         | Command::DemoWork { .. }
         | Command::Demo(_)
         | Command::Elect(_)
+        | Command::Manager(_)
         | Command::Poll(_)
         | Command::Run(_) => Err(Failure::new(
             failure::code::SYSTEM,

@@ -146,6 +146,14 @@ fn what_is_kept_is_as_reviewed() {
     let database = ["--database", "sqlite:work.db"];
     let plane = |words: &[&str]| Case::new(&[words, &database].concat());
     records.file(
+        "manager",
+        &[
+            Case::new(&["manager"]),
+            Case::new(&["manager", "--config", "nowhere.toml"]),
+            Case::new(&["manager", "status", "--config", "nowhere.toml"]),
+        ],
+    );
+    records.file(
         "keys",
         &[
             plane(&["keys", "list"]),

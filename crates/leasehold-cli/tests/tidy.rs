@@ -9,9 +9,15 @@ fn root() -> PathBuf {
 #[test]
 fn the_long_campaign_runs_what_the_ordinary_run_leaves_out() {
     let script = std::fs::read_to_string(root().join("test")).unwrap();
-    for test in
-        ["--test cameras", "--test faults", "--test many", "--test package", "--test poll", "--test storm"]
-    {
+    for test in [
+        "--test cameras",
+        "--test faults",
+        "--test manager",
+        "--test many",
+        "--test package",
+        "--test poll",
+        "--test storm",
+    ] {
         let runs = |line: &str| line.contains(test) && line.contains("--include-ignored");
         assert!(script.lines().any(runs), "./test --long does not run all of {test}");
     }

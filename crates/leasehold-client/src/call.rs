@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use url::Url;
 
-/// How long one attempt may take.
+/// How long one attempt may take at least; where there is much time, half of it: who is slow is not helped by being asked again.
 const ATTEMPT: Duration = Duration::from_secs(1);
 /// How long is waited after the first attempt that failed; then twice as long each time, and at most this.
 const BACK_OFF: Duration = Duration::from_millis(100);
@@ -126,11 +126,12 @@ impl Line {
     ) -> Result<Answered<T>, ClientError> {
         let deadline = clock::now().after(within);
         let mut pause = BACK_OFF;
+        let longest = ATTEMPT.max(within / 2);
         loop {
             let sent = clock::now();
             let left = deadline.since(sent);
             let attempt = self.attempt(method.clone(), url.clone(), body);
-            let outcome = match tokio::time::timeout(ATTEMPT.min(left), attempt).await {
+            let outcome = match tokio::time::timeout(longest.min(left), attempt).await {
                 Ok(outcome) => outcome,
                 Err(_) => Err(ClientError::Unknown("it did not answer in time".to_owned())),
             };

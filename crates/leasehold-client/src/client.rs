@@ -6,7 +6,9 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::call::{ClientError, Line};
-use crate::words::{CameraConfig, Lease, RunnerConfig, RunnerInfo, RunnerReport, ZoneConfig};
+use crate::words::{
+    CameraConfig, Lease, Offer, RunnerConfig, RunnerInfo, RunnerReport, SiteVersion, ZoneConfig,
+};
 
 /// How long a call may take with everything that is tried again.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
@@ -63,6 +65,43 @@ impl ControlPlaneClient {
         site_id: &str,
     ) -> Result<Vec<ZoneConfig>, ClientError> {
         let url = self.line.at(&["tenants", tenant_id, "sites", site_id, "zones"], &[]);
+        Ok(self.line.ask(Method::GET, url, None, self.patience).await?.value)
+    }
+
+    /// All that the control plane says of a camera, as it says it. It may hold a password.
+    ///
+    /// # Errors
+    /// There is none, or nobody knows.
+    pub async fn camera_document(&self, tenant_id: &str, camera_uuid: &str) -> Result<Value, ClientError> {
+        let url = self.line.at(&["cameras", camera_uuid], &[("tenant_id", tenant_id)]);
+        Ok(self.line.ask(Method::GET, url, None, self.patience).await?.value)
+    }
+
+    /// The zones of a site, as the control plane says it.
+    ///
+    /// # Errors
+    /// It is refused, or nobody knows.
+    pub async fn site_zones(&self, tenant_id: &str, site_id: &str) -> Result<Value, ClientError> {
+        let url = self.line.at(&["tenants", tenant_id, "sites", site_id, "zones"], &[]);
+        Ok(self.line.ask(Method::GET, url, None, self.patience).await?.value)
+    }
+
+    /// The versions of a site: what has changed in it changes them.
+    ///
+    /// # Errors
+    /// It is refused, or nobody knows.
+    pub async fn site_version(&self, tenant_id: &str, site_id: &str) -> Result<SiteVersion, ClientError> {
+        let url = self.line.at(&["tenants", tenant_id, "sites", site_id, "config", "version"], &[]);
+        Ok(self.line.ask(Method::GET, url, None, self.patience).await?.value)
+    }
+
+    /// The cameras that this runner should take, those as well that others should hand over to it.
+    ///
+    /// # Errors
+    /// It is not registered, or nobody knows.
+    pub async fn offers(&self, tenant_id: &str, runner_id: &str) -> Result<Vec<Offer>, ClientError> {
+        let query = [("tenant_id", tenant_id), ("runner_id", runner_id), ("reservable", "true")];
+        let url = self.line.at(&["cameras", "available"], &query);
         Ok(self.line.ask(Method::GET, url, None, self.patience).await?.value)
     }
 

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::call::{Answered, ClientError};
 use crate::client::ControlPlaneClient;
-use crate::words::{Lease, LeaseEvent, LeaseStatus};
+use crate::words::{Lease, LeaseEvent, LeaseStatus, Wanted};
 
 /// How long a lease lasts unless another TTL is set.
 const TTL_SECONDS: u64 = 60;
@@ -80,8 +80,17 @@ impl LeaseManager {
         runner_id: &str,
         shard_id: &str,
     ) -> Result<Option<Lease>, ClientError> {
-        let ttl_seconds = self.ttl_seconds.load(Ordering::Relaxed);
-        let body = json!({"camera_uuid": camera_uuid, "runner_id": runner_id, "shard_id": shard_id, "ttl_seconds": ttl_seconds});
+        let [camera_uuid, runner_id, shard_id] = [camera_uuid, runner_id, shard_id].map(str::to_owned);
+        self.acquire(&Wanted { camera_uuid, runner_id, shard_id, ..Wanted::default() }).await
+    }
+
+    /// The same with everything that can be said. A lease that is `pending` is a reservation, and no leave to work.
+    ///
+    /// # Errors
+    /// As with [`LeaseManager::acquire_lease`].
+    pub async fn acquire(&self, wanted: &Wanted) -> Result<Option<Lease>, ClientError> {
+        let mut body = serde_json::to_value(wanted).unwrap_or_default();
+        body["ttl_seconds"] = json!(self.ttl_seconds.load(Ordering::Relaxed));
         match self.ask(Method::POST, &["leases", "acquire"], Some(&body)).await {
             Ok(answered) => Ok(Some(trusted(answered))),
             Err(error) if matches!(error.status(), Some(409 | 429)) => Ok(None),

@@ -35,6 +35,6 @@ pub use call::ClientError;
 pub use client::ControlPlaneClient;
 pub use leases::{LeaseManager, Renewal};
 pub use words::{
-    CameraConfig, Lease, LeaseEvent, LeaseStatus, RunnerConfig, RunnerInfo, RunnerReport, RunnerStatus,
-    ZoneConfig,
+    CameraConfig, Lease, LeaseEvent, LeaseStatus, Offer, RunnerConfig, RunnerInfo, RunnerReport,
+    RunnerStatus, SiteVersion, Wanted, ZoneConfig,
 };

@@ -91,6 +91,9 @@ pub struct RunnerConfig {
     pub metrics_port: Option<u16>,
     /// What it can do.
     pub capabilities: Vec<String>,
+    /// After how long without a report it is not counted on any more; 90 seconds unless it is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ttl_seconds: Option<u64>,
     /// Which of its lives this is: made once for each start, so that a registration can be repeated.
     pub incarnation: String,
 }
@@ -110,6 +113,7 @@ impl RunnerConfig {
             capacity: 16,
             metrics_port: None,
             capabilities: Vec::new(),
+            ttl_seconds: None,
             incarnation: MemberId::generate().to_string(),
         }
     }
@@ -221,6 +225,47 @@ impl std::fmt::Debug for CameraConfig {
             .field("config_version", &self.config_version)
             .finish_non_exhaustive()
     }
+}
+
+/// A camera that a runner should take.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[non_exhaustive]
+pub struct Offer {
+    /// Which camera.
+    pub camera_uuid: String,
+    /// Whether another runner has it that should hand it over: it is acquired with `reserve`.
+    #[serde(default)]
+    pub reserve: bool,
+}
+
+/// What a runner asks for when it wants a camera.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct Wanted {
+    /// Which camera.
+    pub camera_uuid: String,
+    /// Who wants it.
+    pub runner_id: String,
+    /// Which part of that.
+    pub shard_id: String,
+    /// Whose camera, where that is not clear.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tenant_id: Option<String>,
+    /// The configuration that the runner has, to be recorded.
+    pub config_version: String,
+    /// The zones that it has.
+    pub zone_version: String,
+    /// Whether it is to be reserved if another runner should hand it over. A lease that is `pending` is no leave to work.
+    pub reserve: bool,
+}
+
+/// The versions of a site.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[non_exhaustive]
+pub struct SiteVersion {
+    /// Of everything.
+    pub config_version: String,
+    /// Of all zones.
+    pub zone_version: String,
 }
 
 /// What happened to a lease.

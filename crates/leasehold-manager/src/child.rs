@@ -158,6 +158,8 @@ pub(crate) enum Begin {
     Work,
     /// It leads nothing, so no deadline is needed.
     Standby,
+    /// It works, under a deadline of its own.
+    Lasting(Moment),
 }
 
 /// Starts a child. Its life is a task of its own, so that a caller that goes away leaves nothing behind.
@@ -198,6 +200,7 @@ impl Life {
         let go_by = match begin {
             Begin::Work => tools.deadman.until().ok_or(RunError::NoDeadline)?.term_at,
             Begin::Standby => Moment(u64::MAX),
+            Begin::Lasting(until) => until,
         };
         if clock::now() >= go_by {
             return Err(RunError::TooLate);
@@ -240,6 +243,7 @@ impl Life {
         match begin {
             Begin::Work => self.ward.watch().await?,
             Begin::Standby => self.ward.free().await?,
+            Begin::Lasting(until) => self.ward.lasting(until).await?,
         }
         self.started = clock::now();
         if let Some(mut input) = self.leader.stdin.take() {

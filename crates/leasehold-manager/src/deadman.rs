@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `until TERM KILL` | the deadline of all: ask them to end, then kill them. Only ever rises |
 //! | `watch GROUP` | from now on: it is dead by the deadline |
+//! | `lasting GROUP KILL` | from now on: it has a deadline of its own, which may move either way, and not that of all |
 //! | `free GROUP` | from now on: it leads nothing, so the deadline is not for it. Also ends `demoting` |
 //! | `demoting GROUP KILL` | the supervisor has told this group to stop leading and will kill it at this moment, if not earlier, unless it says before that it did: then it is freed |
 //! | `stopping GROUP KILL` | the supervisor has asked this group to end and will kill it at this moment, if not earlier |

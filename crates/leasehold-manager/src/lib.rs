@@ -7,7 +7,7 @@
 //! with `kill -9`, frozen with `SIGSTOP`, or never scheduled again.**
 //!
 //! A hot [`standby`] has no deadline while it leads nothing. It has one before it is told to lead, and until it has
-//! itself said that it stopped. Every child, with a deadline or without, dies with this process.
+//! itself said that it stopped. A [`worker`] has a deadline of its own, which moves with what it works on. Every child, with a deadline or without, dies with this process.
 //!
 //! Who keeps it, from near to far:
 //!
@@ -45,7 +45,13 @@ pub mod child;
 
 mod directory;
 
+mod notices;
+
 pub mod standby;
+
+pub mod worker;
+
+pub mod shards;
 
 pub mod deadman;
 
@@ -64,3 +70,4 @@ pub use socket::{Question, Reply, Socket, ask};
 pub use spec::Spec;
 pub use standby::{Demoted, PromoteError, Standby};
 pub use supervisor::{RunError, Supervisor, SupervisorError};
+pub use worker::{Said, Worker};

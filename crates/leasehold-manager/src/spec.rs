@@ -58,6 +58,13 @@ impl Spec {
         self.env("LEASEHOLD_RESOURCE", resource)
     }
 
+    /// What stands in brackets in front of each line of output.
+    #[must_use]
+    pub fn called(mut self, label: &str) -> Self {
+        label.clone_into(&mut self.label);
+        self
+    }
+
     /// Sets `LEASEHOLD_TOKEN`, in decimal.
     #[must_use]
     pub fn token(self, token: u64) -> Self {

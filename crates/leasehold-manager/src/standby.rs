@@ -58,6 +58,8 @@ use nix::sys::signal::Signal;
 
 use crate::child::{self, Begin, Exit, Running, Tools};
 use crate::deadman::{DeadmanError, Ward};
+pub use crate::notices::NOTICE_MAX;
+use crate::notices::Notices;
 use crate::spec::Spec;
 use crate::supervisor::RunError;
 
@@ -66,7 +68,6 @@ mod ear;
 mod state;
 
 use channel::Channel;
-pub use ear::NOTICE_MAX;
 use ear::{Ear, Told};
 use state::State;
 pub use state::{STATE_MAX, StateError};
@@ -143,7 +144,7 @@ pub(crate) async fn run(tools: Tools, spec: Spec) -> Result<Standby, RunError> {
     let (promotion, demotion) = spec.signals();
     let (channel, socket) = Channel::open().map_err(RunError::Channel)?;
     let (running, ward) = child::run(tools, channel.introduce(spec), Begin::Standby).await?;
-    let ear = Ear::listen(socket, running.group());
+    let ear = Ear::listen(Notices::of(socket, running.group()));
     Ok(Standby { running, ward, channel, ear, promotion, demotion, stage: Stage::Standby, newest: None })
 }
 

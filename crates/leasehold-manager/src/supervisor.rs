@@ -13,6 +13,7 @@ use crate::program::Program;
 use crate::spawner::Spawner;
 use crate::spec::Spec;
 use crate::standby::{self, Standby};
+use crate::worker::{self, Worker};
 
 /// Why there is no supervisor.
 #[derive(Debug, thiserror::Error)]
@@ -128,6 +129,19 @@ impl Supervisor {
     /// Dropping the future ends what it had started.
     pub async fn run_standby(&self, spec: Spec) -> Result<Standby, RunError> {
         standby::run(self.tools.clone(), spec).await
+    }
+
+    /// Starts a child with a deadline of its own, or with none as long as it works on nothing, and listens to what it says.
+    ///
+    /// # Errors
+    ///
+    /// If the deadline has passed, the system refuses a process, a directory or a socket, or nobody can watch it.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the future ends what it had started.
+    pub async fn run_worker(&self, spec: Spec, until: Option<Moment>) -> Result<Worker, RunError> {
+        worker::run(self.tools.clone(), spec, until).await
     }
 
     /// Waits until children can no longer be watched. All have been killed then, and none can be started.

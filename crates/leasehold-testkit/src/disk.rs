@@ -60,7 +60,9 @@ impl SmallDisk {
         self.path().join("filler")
     }
 
-    fn path(&self) -> &Path {
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
         self.directory.path()
     }
 }

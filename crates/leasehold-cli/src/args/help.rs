@@ -50,6 +50,24 @@ replaced. The command finds LEASEHOLD_POOL, LEASEHOLD_RESOURCE,
 LEASEHOLD_TOKEN, LEASEHOLD_MEMBER and LEASEHOLD_SOCKET in its environment.
 Linux only.";
 
+pub(super) const MANAGER: &str = "\
+Examples:
+  leasehold manager --config manager.toml --check
+  leasehold manager --config manager.toml
+  leasehold manager status --config manager.toml
+
+The least that a configuration has:
+
+  control_plane_url = \"https://plane.example.org\"
+  api_key = \"${API_KEY}\"
+  runner_id = \"runner-1\"
+  deployment_group = \"production\"
+  deployment_version = \"v1\"
+  worker_command = [\"./worker\"]
+
+Every field can also come from the environment, as LEASEHOLD_RUNNER_ID, which
+wins. A change of the file is in force within seconds. Linux only.";
+
 pub(super) const POLL: &str = "\
 Examples:
   leasehold poll --store redis://cache.example.org --interval 10s

@@ -1,5 +1,7 @@
 //! A control plane with cameras as a real process, those who ask it, and a queue for what it tells.
 
+#![allow(dead_code, reason = "each test file uses a part of this")]
+
 use std::process::Command;
 
 use lapin::options::{

@@ -21,12 +21,13 @@ pub const PATIENCE: Duration = Duration::from_secs(40);
 pub const TICK: &str = "while :; do echo $LEASEHOLD_RESOURCE $LEASEHOLD_TOKEN $1 >> $0; sleep 0.1; done";
 
 /// Every command.
-pub const COMMANDS: [&str; 30] = [
+pub const COMMANDS: [&str; 31] = [
     "demo",
     "run",
     "poll",
     "elect",
     "serve",
+    "manager",
     "fence",
     "keys",
     "deploy",

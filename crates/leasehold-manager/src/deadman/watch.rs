@@ -28,6 +28,7 @@ pub(crate) enum Line {
     Until(Deadline),
     Watch(GroupId),
     Free(GroupId),
+    Lasting(GroupId, Moment),
     Demoting(GroupId, Moment),
     Stopping(GroupId, Moment),
     Forget(GroupId),
@@ -39,6 +40,7 @@ impl fmt::Display for Line {
             Self::Until(Deadline { term_at, kill_at }) => write!(f, "until {} {}", term_at.0, kill_at.0),
             Self::Watch(group) => write!(f, "watch {group}"),
             Self::Free(group) => write!(f, "free {group}"),
+            Self::Lasting(group, kill_at) => write!(f, "lasting {group} {}", kill_at.0),
             Self::Demoting(group, kill_at) => write!(f, "demoting {group} {}", kill_at.0),
             Self::Stopping(group, kill_at) => write!(f, "stopping {group} {}", kill_at.0),
             Self::Forget(group) => write!(f, "forget {group}"),
@@ -57,6 +59,7 @@ impl FromStr for Line {
             }
             ["watch", group] => Ok(Self::Watch(group.parse()?)),
             ["free", group] => Ok(Self::Free(group.parse()?)),
+            ["lasting", group, kill_at] => Ok(Self::Lasting(group.parse()?, moment(kill_at)?)),
             ["demoting", group, kill_at] => Ok(Self::Demoting(group.parse()?, moment(kill_at)?)),
             ["stopping", group, kill_at] => Ok(Self::Stopping(group.parse()?, moment(kill_at)?)),
             ["forget", group] => Ok(Self::Forget(group.parse()?)),
@@ -76,6 +79,8 @@ pub(crate) enum Due {
 struct Watched {
     /// It leads nothing, and the deadline of all is not its own.
     free: bool,
+    /// It has a deadline of its own, and that of all is not its own. Never of a free one.
+    own: Option<Moment>,
     /// The supervisor has told it to stop leading, and kills it then unless it says that it did. Never of a free one.
     demote_by: Option<Moment>,
     /// The supervisor has asked it to end, and kills it then.
@@ -85,8 +90,8 @@ struct Watched {
 
 /// The watched groups and their deadline.
 ///
-/// Invariant: only `free` lifts a deadline, and never that of a group that has been asked to end.
-///
+/// Invariant: only `free` lifts a deadline, and never that of a group that has been asked to end; only `lasting` moves one
+/// that is a group's own.
 ///
 /// Before the first `until` the deadline has passed: what nobody vouches for does not run.
 #[derive(Debug, Default)]
@@ -104,6 +109,10 @@ impl Watch {
             Line::Free(group) => {
                 let watched = self.groups.entry(group).or_default();
                 *watched = Watched { free: true, stop_by: watched.stop_by, ..Watched::default() };
+            }
+            Line::Lasting(group, kill_at) => {
+                let watched = self.groups.entry(group).or_default();
+                (watched.free, watched.own) = (false, Some(kill_at));
             }
             Line::Demoting(group, kill_at) => {
                 if let Some(watched) = self.groups.get_mut(&group).filter(|watched| !watched.free) {
@@ -136,7 +145,12 @@ impl Watch {
         let groups = self.groups.iter().flat_map(|(group, watched)| {
             let group = *group;
             [
-                Some(if watched.free { Line::Free(group) } else { Line::Watch(group) }),
+                // One line, because what is heard of a group first must not be a deadline that is not its own.
+                Some(match watched.own {
+                    Some(kill_at) => Line::Lasting(group, kill_at),
+                    None if watched.free => Line::Free(group),
+                    None => Line::Watch(group),
+                }),
                 watched.demote_by.map(|kill_at| Line::Demoting(group, kill_at)),
                 watched.stop_by.map(|kill_at| Line::Stopping(group, kill_at)),
             ]
@@ -182,14 +196,18 @@ fn earliest(old: Option<Moment>, new: Moment) -> Moment {
 
 /// `None` if the group may run for as long as the supervisor lives.
 fn kill_at(until: Option<Deadline>, watched: &Watched) -> Option<Moment> {
-    let of_all = (!watched.free).then(|| until.map_or(Moment(0), |until| until.kill_at));
-    [of_all, watched.demote_by, watched.stop_by].into_iter().flatten().min()
+    let is_of_all = !watched.free && watched.own.is_none();
+    let of_all = is_of_all.then(|| until.map_or(Moment(0), |until| until.kill_at));
+    [of_all, watched.own, watched.demote_by, watched.stop_by].into_iter().flatten().min()
 }
 
 /// `None` if the group need not end, has been asked already, by the supervisor or from here, or is about to stop
 /// leading.
 fn ask_at(until: Option<Deadline>, watched: &Watched) -> Option<Moment> {
-    let told = watched.free || watched.asked || watched.demote_by.or(watched.stop_by).is_some();
+    let told = watched.free
+        || watched.own.is_some()
+        || watched.asked
+        || watched.demote_by.or(watched.stop_by).is_some();
     Some(until.filter(|_| !told)?.term_at.after(TERM_SLACK))
 }
 

@@ -4,12 +4,12 @@ use std::io::{self, Write};
 use std::os::unix::net::UnixDatagram as Sender;
 use std::path::PathBuf;
 
-use nix::sys::socket::{setsockopt, sockopt};
 use tempfile::{NamedTempFile, TempDir};
 use tokio::net::UnixDatagram;
 
 use super::state::State;
 use crate::directory::private_directory;
+use crate::notices;
 use crate::spec::Spec;
 
 #[derive(Debug)]
@@ -25,9 +25,7 @@ impl Channel {
         sender.set_nonblocking(true)?;
         let channel = Self { directory: private_directory()?, sender };
         channel.write(&State::standby(None))?;
-        let socket = UnixDatagram::bind(channel.notices())?;
-        // Invariant: nobody knows the socket yet, so every message comes with its sender's name.
-        setsockopt(&socket, sockopt::PassCred, &true)?;
+        let socket = notices::open(&channel.notices())?;
         Ok((channel, socket))
     }
 

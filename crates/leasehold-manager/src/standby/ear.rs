@@ -2,23 +2,15 @@
 //!
 //! Invariant: an answer counts only if it has the token that was last told, and was sent after that.
 
-use std::io::{self, IoSliceMut};
-use std::os::fd::AsRawFd;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nix::cmsg_space;
-use nix::sys::socket::{ControlMessageOwned, MsgFlags, UnixCredentials, recvmsg};
-use nix::unistd::Pid;
-use tokio::io::Interest;
-use tokio::net::UnixDatagram;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use crate::group::GroupId;
+use crate::notices::Notices;
 
-/// The longest message that is read.
-pub const NOTICE_MAX: usize = 4 * 1024;
 /// How long to wait after a message could not be received.
 const RECEIVE_AGAIN: Duration = Duration::from_millis(50);
 /// More messages than a socket holds.
@@ -92,9 +84,8 @@ pub(super) struct Ear {
 }
 
 impl Ear {
-    /// Listens to those of `group` who write to `socket`.
-    pub(super) fn listen(socket: UnixDatagram, group: GroupId) -> Self {
-        let listening = Arc::new(Listening { socket, group, heard: watch::Sender::new(Heard::default()) });
+    pub(super) fn listen(notices: Notices) -> Self {
+        let listening = Arc::new(Listening { notices, heard: watch::Sender::new(Heard::default()) });
         let task = tokio::spawn(listen(Arc::clone(&listening))).abort_handle();
         Self { listening, task }
     }
@@ -139,14 +130,13 @@ impl Drop for Ear {
 /// told.
 #[derive(Debug)]
 struct Listening {
-    socket: UnixDatagram,
-    group: GroupId,
+    notices: Notices,
     heard: watch::Sender<Heard>,
 }
 
 async fn listen(listening: Arc<Listening>) {
     loop {
-        let heard = listening.socket.async_io(Interest::READABLE, || listening.hear_one()).await;
+        let heard = listening.notices.when_there(|| listening.hear_one()).await;
         if let Err(error) = heard {
             tracing::warn!(%error, "a message of a standby could not be received");
             tokio::time::sleep(RECEIVE_AGAIN).await;
@@ -167,25 +157,8 @@ impl Listening {
         result
     }
 
-    /// One message, without waiting for it; `None` if it is not the child's, is too long or came with a descriptor.
     fn receive(&self) -> io::Result<Option<Notice>> {
-        let mut buffer = [0; NOTICE_MAX];
-        let mut parts = [IoSliceMut::new(&mut buffer)];
-        // There is room for the sender's name and for no descriptor: the kernel closes those that were sent along.
-        let mut space = cmsg_space!(UnixCredentials);
-        let message =
-            recvmsg::<()>(self.socket.as_raw_fd(), &mut parts, Some(&mut space), MsgFlags::MSG_DONTWAIT)?;
-        if message.flags.intersects(MsgFlags::MSG_TRUNC | MsgFlags::MSG_CTRUNC) {
-            return Ok(None);
-        }
-        let sender = message.cmsgs()?.find_map(|part| match part {
-            ControlMessageOwned::ScmCredentials(sender) => Some(Pid::from_raw(sender.pid())),
-            _ => None,
-        });
-        // A sender that has ended was let into the directory, and that must do.
-        let is_heard = sender.is_some_and(|sender| self.group.has(sender).unwrap_or(true));
-        let length = message.bytes;
-        Ok(is_heard.then(|| Notice::read(&buffer[..length])))
+        Ok(self.notices.receive()?.map(|message| Notice::read(&message)))
     }
 }
 

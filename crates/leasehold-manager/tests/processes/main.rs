@@ -11,3 +11,4 @@ mod standby_faults;
 mod stub;
 mod supervised;
 mod support;
+mod workers;

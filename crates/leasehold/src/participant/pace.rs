@@ -87,7 +87,10 @@ mod tests {
     #[test]
     fn many_read_less_often_but_often_enough_for_their_ttl() {
         let period = |members, ttl| Pace::period(members, Duration::from_secs(ttl)).as_millis();
-        assert_eq!([1, 12, 50, 100, 100_000].map(|members| period(members, 30)), [250, 250, 1000, 2000, 2000]);
+        assert_eq!(
+            [1, 12, 50, 100, 100_000].map(|members| period(members, 30)),
+            [250, 250, 1000, 2000, 2000]
+        );
         assert_eq!([2, 6, 15, 60, 600].map(|ttl| period(1000, ttl)), [250, 400, 1000, 4000, 20_000]);
     }
 

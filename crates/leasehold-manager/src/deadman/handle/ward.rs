@@ -40,6 +40,11 @@ impl Ward {
         self.heard(self.say(Line::Free(self.group))).await
     }
 
+    /// Returns when the group dies at `kill_at`, whatever its deadline was before.
+    pub(crate) async fn lasting(&self, kill_at: Moment) -> Result<(), DeadmanError> {
+        self.heard(self.say(Line::Lasting(self.group, kill_at))).await
+    }
+
     /// Says that the group has been told to stop leading and is killed at `kill_at` unless it is freed before.
     pub(crate) fn demoting(&self, kill_at: Moment) {
         self.say(Line::Demoting(self.group, kill_at));

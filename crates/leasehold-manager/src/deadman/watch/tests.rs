@@ -146,6 +146,27 @@ fn a_free_group_cannot_be_demoted_but_stopped() {
 }
 
 #[test]
+fn a_deadline_of_its_own_moves_either_way_and_is_nobody_elses() {
+    let mut watch = watch([until(1000, 2000), Line::Lasting(group(7), ms(5000)), Line::Watch(group(8))]);
+    assert_eq!(watch.due(ms(2000)), [(group(8), Due::Kill)]);
+    watch.hear(Line::Forget(group(8)));
+    assert_eq!(watch.next(ms(2000)), Some(ms(5000)));
+    watch.hear(Line::Lasting(group(7), ms(3000)));
+    assert_eq!(watch.due(ms(2999)), []);
+    assert_eq!(watch.due(ms(3000)), [(group(7), Due::Kill)]);
+    watch.hear(Line::Lasting(group(7), ms(9000)));
+    assert_eq!(watch.due(ms(3000)), []);
+    watch.hear(Line::Free(group(7)));
+    assert_eq!(watch.next(ms(9000)), None);
+}
+
+#[test]
+fn a_new_deadman_learns_of_a_group_and_its_own_deadline_at_once() {
+    let watch = watch([Line::Free(group(7)), Line::Lasting(group(7), ms(5000))]);
+    assert_eq!(watch.lines(), [Line::Lasting(group(7), ms(5000))]);
+}
+
+#[test]
 fn lines_that_make_no_sense_are_refused() {
     for text in [
         "",
@@ -163,6 +184,8 @@ fn lines_that_make_no_sense_are_refused() {
         "free 1",
         "free 5 6",
         "demoting 5",
+        "lasting 5",
+        "lasting 1 6",
         "demoting 0 6",
         "demoting 5 x",
     ] {
@@ -176,6 +199,7 @@ fn any_line() -> impl Strategy<Value = Line> {
         (0..100_u64, 0..100_u64).prop_map(|(term, kill)| until(term, kill)),
         any_group().prop_map(Line::Watch),
         any_group().prop_map(Line::Free),
+        (any_group(), 0..100_u64).prop_map(|(group, at)| Line::Lasting(group, ms(at))),
         (any_group(), 0..100_u64).prop_map(|(group, at)| Line::Demoting(group, ms(at))),
         (any_group(), 0..100_u64).prop_map(|(group, at)| Line::Stopping(group, ms(at))),
         any_group().prop_map(Line::Forget),

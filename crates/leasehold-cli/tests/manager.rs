@@ -1,0 +1,20 @@
+//! Managers with a real control plane, real workers, real signals.
+#![cfg(target_os = "linux")]
+
+#[path = "manager/bad.rs"]
+mod bad;
+#[path = "manager/campaign.rs"]
+mod campaign;
+#[path = "manager/change.rs"]
+mod change;
+#[path = "cameras/fleet.rs"]
+mod fleet;
+#[path = "manager/house.rs"]
+mod house;
+#[path = "manager/life.rs"]
+mod life;
+#[path = "manager/outage.rs"]
+mod outage;
+#[path = "support/server.rs"]
+mod server;
+mod support;
