@@ -7,6 +7,8 @@ mod bad;
 mod campaign;
 #[path = "manager/change.rs"]
 mod change;
+#[path = "manager/example.rs"]
+mod example;
 #[path = "cameras/fleet.rs"]
 mod fleet;
 #[path = "manager/house.rs"]
@@ -15,6 +17,8 @@ mod house;
 mod life;
 #[path = "manager/outage.rs"]
 mod outage;
+#[path = "support/python.rs"]
+mod python;
 #[path = "support/server.rs"]
 mod server;
 mod support;

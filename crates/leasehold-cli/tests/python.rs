@@ -1,37 +1,25 @@
 //! Other languages: the client for Python, the tracker of the examples, and plain curl.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+#[path = "support/python.rs"]
+mod python;
+
+use std::process::{Command, Output};
 
 use leasehold_testkit::{Dir, Mosquitto, Process, RabbitMq, free_port, wait_for};
 use nix::sys::signal::Signal;
+use python::{python_with, root};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_leasehold");
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the project's directory")
-}
-
 /// A Python that has an MQTT client.
-fn python() -> &'static str {
+fn with_mqtt() -> &'static str {
     python_with("paho.mqtt.client", "python3-paho-mqtt")
-}
-
-/// A Python that has a module: Debian's packages serve Debian's own Python only, which may not be the first one.
-fn python_with(module: &str, package: &str) -> &'static str {
-    let has_it = |python: &&str| {
-        let import =
-            Command::new(python).args(["-c", &format!("import {module}")]).stderr(Stdio::null()).status();
-        import.is_ok_and(|status| status.success())
-    };
-    let found = ["python3", "/usr/bin/python3"].into_iter().find(has_it);
-    found.unwrap_or_else(|| panic!("no python3 has {module}; install {package}"))
 }
 
 /// Runs the tests of one Python module.
 fn python_tests(directory: &str, module: &str, broker: Option<&Mosquitto>) {
     let port = broker.map(|broker| ("MQTT_PORT", broker.port().to_string()));
-    tests_by(python(), directory, module, port);
+    tests_by(with_mqtt(), directory, module, port);
 }
 
 /// The same by this Python, with one more variable.
@@ -169,7 +157,7 @@ fn commands(document: &str, section: &str) -> String {
 fn run(script: &str, env: &[(&str, String)]) -> String {
     let dir = Dir::new();
     let found =
-        Command::new("sh").args(["-c", &format!("command -v {}", python())]).output().expect("a shell");
+        Command::new("sh").args(["-c", &format!("command -v {}", with_mqtt())]).output().expect("a shell");
     let bin = dir.sub("bin");
     std::os::unix::fs::symlink(said(&found).trim(), bin.join("python3")).expect("our own directory");
     std::os::unix::fs::symlink(PROGRAM, bin.join("leasehold")).expect("our own directory");

@@ -136,6 +136,8 @@ pub(super) struct Keeper {
     supervisor: Supervisor,
     mode: Mode,
     registered: bool,
+    /// How many cameras it said last that it has room for.
+    room: u32,
     /// Why the last configuration was refused.
     refused: Option<String>,
     held: BTreeMap<String, Held>,
@@ -174,7 +176,8 @@ impl Keeper {
         let mut runner = RunnerConfig::new(&settings.runner_id, &settings.tenant_id, &settings.site_id);
         runner.deployment_group.clone_from(&settings.deployment_group);
         runner.deployment_version.clone_from(&settings.deployment_version);
-        runner.capacity = u32::try_from(settings.capacity()).unwrap_or(u32::MAX);
+        let room = u32::try_from(settings.capacity()).unwrap_or(u32::MAX);
+        runner.capacity = room;
         runner.capabilities.clone_from(&settings.capabilities);
         // Three reports may be lost before others get what this runner was to take.
         runner.ttl_seconds = Some(settings.heartbeat_interval.as_secs() * 3);
@@ -191,6 +194,7 @@ impl Keeper {
             supervisor,
             mode: Mode::Active,
             registered: false,
+            room,
             refused: None,
             held: BTreeMap::new(),
             reserved: BTreeMap::new(),
@@ -265,6 +269,13 @@ impl Keeper {
         let of_shards = self.shards.iter().map(|shard| shard.start_at);
         let ahead = of_leases.chain(of_shards).filter(|moment| *moment > now);
         ahead.min().unwrap_or(Moment(u64::MAX)).min(now.after(NAP))
+    }
+
+    /// How many cameras this runner has room for: none where no worker comes up.
+    fn room(&self, now: Moment) -> u32 {
+        let grace = self.settings.worker_start_grace;
+        let working = self.shards.iter().filter(|shard| !shard.is_stuck(grace, now)).count();
+        u32::try_from(working * self.settings.max_cameras_per_worker).unwrap_or(u32::MAX)
     }
 
     /// How many cameras each shard has or is about to get.

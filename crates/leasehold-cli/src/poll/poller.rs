@@ -12,7 +12,7 @@ use leasehold::clock::{self, Clock, SystemClock};
 use leasehold::participant::{State, Status};
 use leasehold::plan::rendezvous::hash_id;
 use leasehold::{Lease, ResourceId};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
 use super::book::Book;
 use super::client::{Answer, Ask, Client, Manner};
@@ -131,10 +131,10 @@ impl Pollers {
                 () = entry.changed() => continue,
             }
             lease.changed(State::Uncertain).await;
-            let Ok(_one_of_them) = self.at_once.acquire().await else { return };
+            let Ok(turn) = self.at_once.acquire().await else { return };
             // The wait may have been long, and a heartbeat may have gone unconfirmed meanwhile.
             match lease.state() {
-                State::Held if entry.is(&target) => self.ask(lease, poller, &target).await,
+                State::Held if entry.is(&target) => self.ask(lease, poller, &target, turn).await,
                 State::Held | State::Uncertain => {}
                 State::Lost => std::future::pending().await,
             }
@@ -142,7 +142,7 @@ impl Pollers {
     }
 
     /// Asks once, and passes on what was said. Broken off with the lease.
-    async fn ask(&self, lease: &Lease, poller: &mut Poller, target: &Target) {
+    async fn ask(&self, lease: &Lease, poller: &mut Poller, target: &Target, turn: SemaphorePermit<'_>) {
         let (began, wall_nanos) = (clock::now(), SystemClock.wall_nanos());
         poller.schedule.began(began);
         let mut headers = self.manner.headers.clone();
@@ -155,6 +155,8 @@ impl Pollers {
             flight.over = true;
             said.unwrap_or_else(|_| Err(format!("there was no answer within {:?}", target.timeout)))
         };
+        // Nobody waits for this endpoint any more, and answers may wait to be told together.
+        drop(turn);
         count(if said.is_ok() { &self.counts.answered } else { &self.counts.failed });
         self.note(lease, &mut poller.answers, &said);
         let line = result::line(lease, wall_nanos, clock::now().since(began), &said);

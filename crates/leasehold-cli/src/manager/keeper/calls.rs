@@ -53,6 +53,11 @@ impl Keeper {
             return;
         }
         let id = self.runner.runner_id.clone();
+        let room = self.room(now);
+        if room != self.room {
+            // Others are to get at once what finds no worker here.
+            (self.room, self.due.report) = (room, now);
+        }
         if !self.due.reporting && now >= self.due.report {
             (self.due.reporting, self.due.report) = (true, now.after(self.settings.heartbeat_interval));
             let (id, report) = (id.clone(), self.report(now));
@@ -93,7 +98,7 @@ impl Keeper {
             "crashes": self.figures.crashes,
         });
         let metrics = metrics.as_object().cloned();
-        RunnerReport { status: Some(status), capacity: Some(self.runner.capacity), metrics }
+        RunnerReport { status: Some(status), capacity: Some(self.room), metrics }
     }
 
     /// Says how the work under each lease goes.
