@@ -148,6 +148,23 @@ impl Held {
         trust(policy, standing, now, self.let_go())
     }
 
+    /// When the worker is killed if it has not let go for this reason.
+    pub(super) fn leaves_by(
+        &self,
+        why: Why,
+        policy: OutagePolicy,
+        stop_grace: Duration,
+        now: Moment,
+    ) -> Moment {
+        let (until, let_go) = (self.trust(policy, now).until, self.let_go());
+        match why {
+            Why::HandedOver | Why::Quarantined | Why::Untold => now.after(stop_grace),
+            // In grace somebody has it already, and what it puts out is marked: no neighbour is killed for it.
+            Why::Surpassed if policy != OutagePolicy::Strict && until <= now => now.after(let_go),
+            Why::Lapsed | Why::Lost | Why::Surpassed => until.min(now.after(let_go)).max(now),
+        }
+    }
+
     /// Its camera is taken from its worker, which is killed at `by` if it does not let go. `false` if it is being let go
     /// already, and no later than that.
     pub(super) fn leave(&mut self, why: Why, by: Moment) -> bool {
@@ -252,6 +269,20 @@ mod tests {
         assert!(!held.is_kept_up());
         held.renewed(lease(119));
         assert_eq!(until(&held, 119), at(120), "what was lost stays lost");
+    }
+
+    // proves C45
+    #[test]
+    fn only_in_grace_does_a_worker_get_time_beyond_what_was_granted() {
+        let (mut held, grace) = (held(), Duration::from_secs(30));
+        let by = |held: &Held, policy, now| held.leaves_by(Why::Surpassed, policy, grace, at(now));
+        let degraded = OutagePolicy::Degraded(Duration::from_secs(300));
+        held.surpassed = true;
+        for policy in [OutagePolicy::Strict, degraded] {
+            assert_eq!([120, 150].map(|now| by(&held, policy, now)), [130, 154].map(at));
+        }
+        assert_eq!(by(&held, OutagePolicy::Strict, 160), at(160));
+        assert_eq!(by(&held, degraded, 160), at(170));
     }
 
     #[test]

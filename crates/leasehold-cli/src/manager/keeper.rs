@@ -305,14 +305,7 @@ impl Keeper {
     fn leave(&mut self, lease_id: &str, why: Why, now: Moment) {
         let (settings, figures) = (&self.settings, &mut self.figures);
         let Some(held) = self.held.get_mut(lease_id) else { return };
-        let let_go = held.let_go();
-        let until = held.trust(settings.outage_policy, now).until;
-        let by = match why {
-            Why::HandedOver | Why::Quarantined | Why::Untold => now.after(settings.worker_stop_grace),
-            Why::Lapsed | Why::Lost => until.min(now.after(let_go)).max(now),
-            // Somebody has it already: what matters is that it is soon, and that no neighbour is killed for it.
-            Why::Surpassed => now.after(let_go),
-        };
+        let by = held.leaves_by(why, settings.outage_policy, settings.worker_stop_grace, now);
         if !held.leave(why, by) {
             return;
         }
