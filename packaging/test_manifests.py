@@ -16,7 +16,7 @@ import tempfile
 import time
 import tomllib
 import unittest
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -160,16 +160,38 @@ class Program(unittest.TestCase):
         options = options.replace("/etc/leasehold/tls", str(secrets)).replace(":7400", f":{port}").replace("0.0.0.0", "127.0.0.1")
         file = Path(directory, "serve.toml")
         file.write_text(options)
-        subprocess.run([PROGRAM, "keys", "create", "--role", "member", "--config", file], check=True, capture_output=True)
-        with Path(directory, "log").open("w") as log:
-            server = subprocess.Popen([PROGRAM, "serve", "--config", file], stderr=log)
-        self.addCleanup(server.wait)
-        self.addCleanup(server.kill)
+        create = [PROGRAM, "keys", "create", "--json", "--role", "member", "--config", file]
+        key = json.loads(subprocess.run(create, check=True, capture_output=True).stdout)["key"]
+        log = self.start(directory, ["serve", "--config", str(file)], {})
         # As the health check of the container does it.
         asked = [word.replace("/etc/leasehold/secrets", str(secrets)).replace("7400", str(port)) for word in self.health_check()]
+        self.wait(lambda: subprocess.run(asked, capture_output=True).returncode == 0, log)
+
+        # A manager as in a container trusts this authority where its environment says so, and else nobody.
+        Path(directory, "api-key").write_text(key)
+        told = (HERE / "kubernetes/manager.toml").read_text().replace("https://control-plane:7400", f"https://127.0.0.1:{port}")
+        told = told.replace("/etc/leasehold/secrets", directory).replace("127.0.0.1:8070", "off")
+        for name, trusts, says in (("stranger", {}, "not registered"), ("manager-0", {"SSL_CERT_FILE": str(secrets / "ca.crt")}, '"registered"')):
+            Path(directory, name).mkdir()
+            copy = Path(directory, f"{name}.toml")
+            copy.write_text(told.replace("/var/lib/leasehold-manager", f"{directory}/{name}"))
+            said = self.start(directory, ["manager", "--config", str(copy)], {"HOSTNAME": name, **trusts})
+            self.wait(lambda: says in said.read_text(), said)
+
+    def start(self, directory: str, line: list[str], env: dict[str, str]) -> Path:
+        """Starts the program until the test is over; answers where its log is."""
+        log = Path(directory, f"{Path(line[-1]).stem}.log")
+        env = {**{name: value for name, value in os.environ.items() if name != "SSL_CERT_FILE"}, **env}
+        with log.open("w") as file:
+            process = subprocess.Popen([PROGRAM, *line], stdout=file, stderr=file, env=env)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return log
+
+    def wait(self, holds: Callable[[], bool], log: Path) -> None:
         until = time.monotonic() + 60
-        while subprocess.run(asked, capture_output=True).returncode != 0:
-            self.assertLess(time.monotonic(), until, Path(directory, "log").read_text())
+        while not holds():
+            self.assertLess(time.monotonic(), until, log.read_text())
             time.sleep(0.1)
 
     def health_check(self) -> list[str]:
