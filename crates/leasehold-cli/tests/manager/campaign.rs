@@ -154,6 +154,15 @@ fn brokers_go(scene: &mut Scene) {
     scene.broker = Some(broker);
 }
 
+/// A place on this server.
+pub(crate) fn on_postgresql(server: &Postgres) -> Place {
+    server.create("plane");
+    let place = Place::on(server.url("plane"));
+    // A store that nobody has ever used need not wait for those who hold something in it.
+    place.told(&["migrate", "--fresh"]);
+    place
+}
+
 // proves R216, R227, C45, C46, C52
 #[test]
 fn three_managers_never_work_on_one_camera_at_once() {
@@ -172,11 +181,10 @@ fn three_managers_and_sixty_four_cameras_on_sqlite() {
 #[ignore = "run by ./test --long"]
 fn three_managers_and_sixty_four_cameras_on_postgresql() {
     let server = Postgres::start();
-    server.create("plane");
-    let place = Place::on(server.url("plane"));
-    // A store that nobody has ever used need not wait for those who hold something in it.
-    place.told(&["migrate", "--fresh"]);
-    campaign(place, &Campaign { cameras: 64, away: &[10, 30, 60], degraded: false, whole: true });
+    campaign(
+        on_postgresql(&server),
+        &Campaign { cameras: 64, away: &[10, 30, 60], degraded: false, whole: true },
+    );
 }
 
 // proves R222, R227, R237, C45, C46
