@@ -17,6 +17,8 @@ mod house;
 mod life;
 #[path = "manager/outage.rs"]
 mod outage;
+#[path = "support/project.rs"]
+mod project;
 #[path = "support/python.rs"]
 mod python;
 #[path = "support/server.rs"]

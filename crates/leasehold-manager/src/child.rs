@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use leasehold::clock::{self, Clock, Moment, SystemClock};
 use nix::sys::signal::Signal;
+use nix::unistd::Pid;
 use tokio::process::{ChildStderr, ChildStdout};
 use tokio::signal::unix::{self, SignalKind};
 use tokio::sync::{oneshot, watch};
@@ -86,6 +87,12 @@ impl Running {
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.group.id().number()
+    }
+
+    /// Whether a process that runs now belongs to the child's process group.
+    #[must_use]
+    pub fn has(&self, process: u32) -> bool {
+        i32::try_from(process).is_ok_and(|pid| self.group.id().has(Pid::from_raw(pid)) == Some(true))
     }
 
     /// Waits until the child has exited and nothing of its group runs.

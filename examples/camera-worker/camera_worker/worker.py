@@ -234,7 +234,12 @@ class Worker:
 
     def _tell_health(self) -> Answer:
         good = self._healthy()
-        said = {"status": "healthy" if good else "unhealthy", "applied": self._applied, "standing_still": self._standing()}
+        said = {
+            "status": "healthy" if good else "unhealthy",
+            "applied": self._applied,
+            "pid": os.getpid(),
+            "standing_still": self._standing(),
+        }
         return as_json(200 if good else 503, said)
 
     def _tell_ready(self) -> Answer:

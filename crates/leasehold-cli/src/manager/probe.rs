@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use leasehold_manager::Running;
 use serde_json::Value;
 
 /// How often a worker is asked at least.
@@ -12,8 +13,11 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// How long an answer may be.
 const ANSWER_MAX: usize = 64 * 1024;
 
-/// What a worker answers at `/healthz`: nothing if it does not, else the generation that it says it follows.
-pub(super) async fn health(port: u16) -> Option<Option<u64>> {
+/// Asks whoever has a worker's port: nothing if the worker does not answer, else the generation that it says it follows.
+///
+/// A port may be somebody else's, who must not speak for the worker, least of all of cameras let go. So the answer has to name
+/// a process of the worker's; one that names none is a sign of life, and no more.
+pub(super) async fn health(worker: &Running, port: u16) -> Option<Option<u64>> {
     static CLIENT: OnceLock<reqwest::Client> = OnceLock::new();
     let client = CLIENT.get_or_init(|| {
         let client = reqwest::Client::builder().timeout(PATIENCE).no_proxy();
@@ -30,5 +34,12 @@ pub(super) async fn health(port: u16) -> Option<Option<u64>> {
             return Some(None);
         }
     }
-    Some(serde_json::from_slice::<Value>(&body).ok().and_then(|value| value["applied"].as_u64()))
+    let Ok(said) = serde_json::from_slice::<Value>(&body) else { return Some(None) };
+    match &said["pid"] {
+        Value::Null => Some(None),
+        pid => {
+            let speaks = pid.as_u64().and_then(|pid| u32::try_from(pid).ok())?;
+            worker.has(speaks).then(|| said["applied"].as_u64())
+        }
+    }
 }

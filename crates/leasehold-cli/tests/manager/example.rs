@@ -12,7 +12,8 @@ use rusqlite::{Connection, OpenFlags};
 use crate::campaign::on_postgresql;
 use crate::fleet::Plane;
 use crate::house::{House, Manager};
-use crate::python::{python_with, root};
+use crate::project::root;
+use crate::python::python_with;
 use crate::support::{Member, Place, runs, wait_until};
 
 struct Scene {

@@ -1,7 +1,5 @@
 //! A control plane, managers, and the journal that their workers write.
 
-#![allow(dead_code, reason = "each test file uses a part of this")]
-
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -51,7 +49,6 @@ pub(crate) struct Manager {
     pub(crate) process: Member,
     pub(crate) address: String,
     pub(crate) file: String,
-    pub(crate) name: String,
 }
 
 impl House {
@@ -105,7 +102,7 @@ impl House {
         let mut command = leasehold();
         command.args(["manager", "--config", &file]).env("HOUSE", self.plane.place.root());
         let process = self.plane.place.start(name, &mut command);
-        let manager = Manager { process, address, file, name: name.to_owned() };
+        let manager = Manager { process, address, file };
         wait_until("the manager is registered", || manager.told("registered") == json!(true));
         manager
     }

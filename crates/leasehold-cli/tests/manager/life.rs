@@ -1,5 +1,9 @@
 //! The life of a manager and its workers: cameras leased, spread, renewed, let go.
 
+use std::io::{Read, Write};
+use std::net::TcpListener;
+
+use leasehold_testkit::free_port;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -182,19 +186,20 @@ fn a_camera_that_kills_its_worker_is_put_into_quarantine_and_its_neighbours_keep
     assert_eq!(crashes, 5, "{workers}");
 }
 
+/// What a manager is told whose one worker speaks only HTTP.
+fn only_http(house: &House, port: u16) -> String {
+    let settings = house.settings("one", "127.0.0.1:0", "");
+    let command =
+        settings.lines().find_map(|line| line.strip_prefix("worker_command = [")).expect("a command");
+    let command = command.trim_end_matches(']');
+    format!("max_workers = 1\nworker_http_port = {port}\nworker_command = [{command}, \"--http\"]\n")
+}
+
 // proves R230, C50, U20
 #[test]
 fn a_worker_that_speaks_only_http_is_heard_as_well() {
     let house = House::new(2);
-    let port = leasehold_testkit::free_port();
-    let settings = house.settings("one", "127.0.0.1:0", "");
-    let command =
-        settings.lines().find_map(|line| line.strip_prefix("worker_command = [")).expect("a command");
-    let more = format!(
-        "max_workers = 1\nworker_http_port = {port}\nworker_command = [{}, \"--http\"]",
-        command.trim_end_matches(']')
-    );
-    let manager = house.manager("one", &more);
+    let manager = house.manager("one", &only_http(&house, free_port()));
     let before = house.wait_for_work(2);
     wait_until("it is ready", || manager.ask("GET", "/ready").0 == 200);
     // It lets go by its word over HTTP, and lives on.
@@ -204,4 +209,36 @@ fn a_worker_that_speaks_only_http_is_heard_as_well() {
         line.camera == "cam-1" && line.token > before["cam-1"].token
     });
     assert_eq!(again.pid, before["cam-1"].pid);
+}
+
+/// Says at this port, to everybody and for ever, what a worker would say that has let go of everything.
+fn stranger(port: u16) {
+    let listener = TcpListener::bind(("127.0.0.1", port)).expect("a port");
+    std::thread::spawn(move || {
+        for generation in (1..4).cycle() {
+            let Ok((mut asked, _)) = listener.accept() else { return };
+            let said = format!("{{\"applied\":{generation},\"pid\":{}}}", std::process::id());
+            let answer = format!(
+                "HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{said}",
+                said.len()
+            );
+            let _ = asked.read(&mut [0; 4096]).and_then(|_| asked.write_all(answer.as_bytes()));
+        }
+    });
+}
+
+// proves R187, R216, C50
+#[test]
+fn who_has_a_workers_port_does_not_speak_for_it() {
+    let house = House::new(0);
+    let port = free_port();
+    let settings = format!("{}worker_start_grace_seconds = 60", only_http(&house, port));
+    let manager = house.manager("one", &settings);
+    stranger(port);
+    house.plane.populate(1, &[]);
+    let worker = house.wait_for_work(1)["cam-0"].pid;
+    house.behave("one", 0, "stubborn");
+    assert_eq!(manager.ask("POST", "/drain?mode=hard").0, 202);
+    wait_until("the camera is free", || house.lease("cam-0").is_none());
+    assert!(!runs(worker), "the camera is free, and its worker works on it");
 }

@@ -61,7 +61,7 @@ class Health(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self):
         """Answers /healthz."""
-        body = json.dumps({"applied": state["applied"]}).encode()
+        body = json.dumps({"applied": state["applied"], "pid": os.getpid()}).encode()
         self.send_response(200)
         self.end_headers()
         self.wfile.write(body)
@@ -77,8 +77,11 @@ if "leak" in behaves():
     subprocess.Popen(["sleep", "1000"])
 if args.http:
     port = int(os.environ["LEASEHOLD_HTTP_PORT"])
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Health)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Health)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+    except OSError as error:
+        print(f"port {port}: {error}; nobody can ask this worker", flush=True)
 
 config, stamp, alive_at, ready = None, None, 0, False
 while not state["stop"]:

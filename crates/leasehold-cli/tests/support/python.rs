@@ -1,11 +1,6 @@
-//! Programs in Python, and where the project's own are.
+//! Programs in Python.
 
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-
-pub(crate) fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the project's directory")
-}
 
 /// A Python that has a module: Debian's packages serve Debian's own Python only, which may not be the first one.
 pub(crate) fn python_with(module: &str, package: &str) -> &'static str {

@@ -238,7 +238,7 @@ async fn follow(
                 if said.borrow().alive_at.is_some() {
                     continue;
                 }
-                match probe::health(port).await {
+                match probe::health(worker.child(), port).await {
                     Some(applied) => News::Answered { shard, life, applied },
                     None => continue,
                 }
