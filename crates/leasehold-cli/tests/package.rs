@@ -2,23 +2,23 @@
 
 #![cfg(target_os = "linux")]
 
+#[path = "support/project.rs"]
+mod project;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 
 use leasehold_testkit::{Dir, free_port};
 use nix::unistd::Uid;
+use project::root;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_leasehold");
 /// What is done on the copy.
 const INSTALLED: &str = include_str!("package/installed.sh");
 /// How the copy is made: what is written stays in memory, and goes with the last process.
-const COPY: &str = "mount -t tmpfs -o mode=755 none \"$1\" && mkdir \"$1/up\" \"$1/work\" \"$1/root\" && \
-     mount -t overlay none -o \"lowerdir=/,upperdir=$1/up,workdir=$1/work\" \"$1/root\"";
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the project's directory")
-}
+const COPY: &str = "mount -t tmpfs -o mode=755 none \"$1\" && mkdir \"$1/up\" \"$1/work\" \"$1/tree\" && \
+     mount -t overlay none -o \"lowerdir=/,upperdir=$1/up,workdir=$1/work\" \"$1/tree\"";
 
 /// Makes the package of this build, and says where it lies.
 fn package(dir: &Dir, by: &str, binary: &Path) -> PathBuf {
@@ -64,8 +64,8 @@ fn the_package_is_installed_used_upgraded_and_removed() {
         return;
     }
     let script = format!(
-        "{COPY}\ncp \"$2\" \"$1/root/package.deb\"\nmount --bind /dev \"$1/root/dev\"\nmount -t proc none \"$1/root/proc\"\n\
-         exec chroot \"$1/root\" bash -eu -c \"$3\""
+        "{COPY}\ncp \"$2\" \"$1/tree/package.deb\"\nmount --bind /dev \"$1/tree/dev\"\nmount -t proc none \"$1/tree/proc\"\n\
+         exec chroot \"$1/tree\" bash -eu -c \"$3\""
     );
     let mut install = apart(&script, &place);
     install.arg(&package).arg(INSTALLED).env_clear();

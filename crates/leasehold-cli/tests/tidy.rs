@@ -1,10 +1,11 @@
 //! Rules of the house, as a test rather than as prose.
 
-use std::path::{Path, PathBuf};
+#[path = "support/project.rs"]
+mod project;
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
-}
+use std::path::PathBuf;
+
+use project::root;
 
 #[test]
 fn the_long_campaign_runs_what_the_ordinary_run_leaves_out() {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use leasehold::store::conformance::member::{open as open_session, session};
 use leasehold::store::conformance::{Member, pool};
-use leasehold::store::{Answer, Begin, Reasserted, StoreUrl, Thawed};
-use leasehold_testkit::wait_for;
+use leasehold::store::{Answer, Begin, Reasserted, Released, StoreUrl, Thawed};
+use leasehold_testkit::{Postgres, wait_for};
 
 use super::postgres_server::{Database, open};
 use super::{era_of, era_soon, frozen, hinted, prepared, url};
@@ -94,6 +94,39 @@ async fn files_that_were_put_back_are_frozen_and_tokens_do_not_fall() {
     assert!(Member::join(&store, "three").await.take("a").await.token > late.token);
 }
 
+/// Kills one of the server's processes: the others are thrown out, and it recovers from its log as the same server.
+fn lose_what_was_not_waited_for(server: &Postgres) {
+    let own = "SELECT pid FROM pg_stat_activity WHERE application_name = 'leasehold' LIMIT 1";
+    server.kill_child(server.sql("work", own).trim());
+    wait_for("the server throws everybody out", || server.log().contains("reinitializing"));
+    wait_for("the server is back", || server.try_sql("work", "SELECT 1").is_ok());
+}
+
+// What is collected waits for no disk: a tombstone may be there again, and what was granted because it was gone stays.
+#[tokio::test]
+async fn a_tombstone_that_is_back_says_what_it_said_before() {
+    for taken in [false, true] {
+        let server = prepared(&["fsync=off", "wal_writer_delay=10s"]).await;
+        let store = open(&url(&server)).await;
+        let (mut one, mut two) = (Member::join(&store, "one").await, Member::join(&store, "two").await);
+        let held = one.take("a").await;
+        store.close(one.id()).await.expect("the store answers");
+        store.collect(one.id()).await.expect("the store answers");
+        let next = if taken { Some(two.take("a").await) } else { None };
+        lose_what_was_not_waited_for(&server);
+        let store = open(&url(&server)).await;
+        assert!(!era_of(&store).await.frozen, "nobody can tell");
+        (one.store, two.store) = (store.clone(), store);
+        assert_eq!(one.beat().await, Answer::Gone);
+        let next = match next {
+            Some(next) => next,
+            None => two.take("a").await,
+        };
+        assert!(next.token > held.token);
+        assert_eq!(two.give_back(&next).await, Released::Freed);
+    }
+}
+
 #[tokio::test]
 async fn a_process_of_the_server_that_dies_takes_no_confirmed_beat_with_it() {
     let server = prepared(&["fsync=off", "wal_writer_delay=10s"]).await;
@@ -103,10 +136,7 @@ async fn a_process_of_the_server_that_dies_takes_no_confirmed_beat_with_it() {
         let _ = one.beat().await;
     }
     let before = server.sql("work", "SELECT identity FROM leasehold.era");
-    let own = "SELECT pid FROM pg_stat_activity WHERE application_name = 'leasehold' LIMIT 1";
-    server.kill_child(server.sql("work", own).trim());
-    wait_for("the server throws everybody out", || server.log().contains("reinitializing"));
-    wait_for("the server is back", || server.try_sql("work", "SELECT 1").is_ok());
+    lose_what_was_not_waited_for(&server);
     assert_eq!(server.sql("work", "SELECT leasehold.identity()"), before, "nobody can tell by its identity");
     assert_eq!(server.sql("work", "SELECT beat FROM leasehold.sessions").trim(), one.confirmed.to_string());
 }
