@@ -45,6 +45,31 @@ async fn every_call_ends_while_the_server_stands_still_and_works_when_it_goes_on
     assert_eq!(answered, Answer::Done(vec![]));
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_waited_while_the_era_changed_is_judged_in_the_new_one() {
+    let server = prepared(&["fsync=off"]).await;
+    let store = open(&url(&server)).await;
+    let mut one = Member::join(&store, "one").await;
+    let alone = "SELECT pg_advisory_xact_lock(7810756276994469740)";
+    let freeze = "UPDATE leasehold.era SET frozen = true, written = leasehold.here()";
+    let answer = std::thread::scope(|scope| {
+        let freezing = scope.spawn(|| {
+            server.sql("work", &format!("BEGIN; {alone}; {freeze}; SELECT pg_sleep(1); COMMIT"));
+        });
+        leasehold_testkit::wait_for("the era is about to change", || {
+            let locks = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND granted";
+            server.sql("work", locks).trim() == "1"
+        });
+        let (pulse, wanted) = (one.pulse(), [wanted("a")]);
+        let asked = store.acquire(one.id(), pulse, &wanted);
+        let answer = tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(asked));
+        freezing.join().expect("the era has changed");
+        answer
+    });
+    assert!(matches!(answer, Ok(Answer::Frozen(_))), "{answer:?}");
+    assert!(store.leases(&pool("work"), Cursor::START).await.expect("it answers").items.is_empty());
+}
+
 /// proves P7
 #[tokio::test]
 async fn a_stalled_standby_stops_grants_but_no_heartbeat() {
