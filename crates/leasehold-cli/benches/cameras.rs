@@ -26,8 +26,8 @@ const RUNNERS: usize = 20;
 const RATE: usize = 1000;
 const WARM_UP: usize = 5;
 const SECONDS: usize = 30;
-/// How many requests may be under way at once.
-const CONNECTIONS: usize = 64;
+/// How many requests may be under way at once: ten of each runner.
+const CONNECTIONS: usize = 10 * RUNNERS;
 /// What the house promises for 99 of 100.
 const P99_MAX: Duration = Duration::from_millis(100);
 const PROGRAM: &str = env!("CARGO_BIN_EXE_leasehold");

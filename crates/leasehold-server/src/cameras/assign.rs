@@ -179,9 +179,7 @@ pub(super) fn items(
 
 /// The cameras that an incarnation has leases of.
 pub(super) fn cameras_of(cameras: &Known, of: &str) -> Vec<ResourceId> {
-    let label = label_of(INCARNATION);
-    let held = cameras.view.leases().keys().filter(|id| cameras.label_of_holder(id, &label) == Some(of));
-    held.cloned().collect()
+    cameras.held_by(&label_of(INCARNATION)).get(of).cloned().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! One pool as this replica knows it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -20,10 +21,10 @@ use super::outage::Outage;
 use crate::cameras::is_of_cameras;
 use crate::ledger::Rows;
 
-/// How long there is no read after one, in times that it took, and at most: where reads take long, those who ask are many, or the
-/// store is busy, and more of them share the next one.
+/// How long there is no read after one, in times that it took, for each of those who waited for it, and at most: where they are many, or
+/// the store is busy, more of them share the next one.
 const RESTS: u32 = 3;
-const REST_MAX: Duration = Duration::from_millis(25);
+const REST_MAX: Duration = Duration::from_millis(30);
 
 /// One pool as this replica knows it.
 #[derive(Debug)]
@@ -40,10 +41,28 @@ pub(crate) struct Desk {
     pub(super) call: Duration,
     /// How many reads have begun.
     begun: AtomicU64,
+    /// How many wait for one.
+    waiting: AtomicU32,
     /// When the next may begin.
     rests_until: Mutex<Moment>,
     known: AsyncMutex<Known>,
     memory: Mutex<Memory>,
+}
+
+/// Counts one that waits for a read, until it does not.
+struct Waits<'a>(&'a AtomicU32);
+
+impl<'a> Waits<'a> {
+    fn one_more(waiting: &'a AtomicU32) -> Self {
+        waiting.fetch_add(1, Ordering::Relaxed);
+        Self(waiting)
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// What was read.
@@ -57,7 +76,12 @@ pub(crate) struct Known {
     pub(super) read: Option<(Moment, Moment)>,
     /// Whether anything but beats changed since the listener heard.
     pub(super) changed: bool,
+    /// By label: who says what, and what they hold. Made when it is asked for, out of what was read last.
+    holdings: Mutex<HashMap<String, Arc<Holdings>>>,
 }
+
+/// What is held by those who say the same under a label.
+type Holdings = HashMap<String, Vec<ResourceId>>;
 
 impl Known {
     /// The resource, if it is declared.
@@ -76,6 +100,21 @@ impl Known {
         session.profile.labels.get(label).map(String::as_str)
     }
 
+    /// What is held, by what the sessions that hold it say under a label.
+    pub(crate) fn held_by(&self, label: &str) -> Arc<Holdings> {
+        let mut holdings = self.holdings.lock().unwrap_or_else(PoisonError::into_inner);
+        let made = holdings.entry(label.to_owned()).or_insert_with(|| {
+            let mut held = Holdings::new();
+            for resource in self.view.leases().keys() {
+                if let Some(said) = self.label_of_holder(resource, label) {
+                    held.entry(said.to_owned()).or_default().push(resource.clone());
+                }
+            }
+            Arc::new(held)
+        });
+        Arc::clone(made)
+    }
+
     /// Whether an operator wants nobody to hold it.
     pub(crate) fn is_paused(&self, resource: &ResourceId) -> bool {
         self.view.mark(MarkKind::Pause, resource.as_str()).is_some()
@@ -91,6 +130,7 @@ impl Desk {
                 last: (0, None),
                 read: None,
                 changed: false,
+                holdings: Mutex::default(),
             }),
             outage: is_of_cameras(&pool).then(|| Arc::clone(&shared.outage)),
             pool,
@@ -101,6 +141,7 @@ impl Desk {
             name: shared.name.clone(),
             call: shared.limits.call,
             begun: AtomicU64::new(0),
+            waiting: AtomicU32::new(0),
             rests_until: Mutex::default(),
             memory: Mutex::default(),
         }
@@ -122,12 +163,14 @@ impl Desk {
     /// What is known, from a read that began after this was called. Those who ask at the same time share one.
     pub(crate) async fn fresh(&self) -> Result<AsyncGuard<'_, Known>, StoreError> {
         let asked = self.begun.load(Ordering::SeqCst);
+        let waits = Waits::one_more(&self.waiting);
         let rests_until = *self.rests_until.lock().unwrap_or_else(PoisonError::into_inner);
         self.clock.sleep_until(rests_until).await;
         let mut known = self.known.lock().await;
         if known.last.0 <= asked {
             self.read(&mut known).await;
         }
+        drop(waits);
         match &known.last.1 {
             None => Ok(known),
             Some(why) => Err(StoreError::unavailable(why.clone())),
@@ -151,9 +194,14 @@ impl Desk {
         let failed = match tokio::time::timeout(self.call, reading).await {
             Ok(Ok(refreshed)) => {
                 known.read = Some((began, refreshed.at));
-                let rest = (refreshed.at.since(began) * RESTS).min(REST_MAX);
+                let waiting = self.waiting.load(Ordering::Relaxed).max(1);
+                let rest =
+                    refreshed.at.since(began).saturating_mul(waiting.saturating_mul(RESTS)).min(REST_MAX);
                 *self.rests_until.lock().unwrap_or_else(PoisonError::into_inner) = refreshed.at.after(rest);
                 known.changed |= refreshed.changed;
+                if refreshed.changed {
+                    known.holdings.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
+                }
                 None
             }
             Ok(Err(error)) => Some(error.to_string()),

@@ -9,9 +9,12 @@ use std::time::Duration;
 
 use super::Shared;
 use super::lanes::Param;
+use crate::clock::{self, Clock, Moment, SystemClock};
 
 /// How long a call that is done waits until its hint is under way.
 const ANNOUNCE_MAX: Duration = Duration::from_millis(250);
+/// How soon after one announcement the next may be, so that those who change much share them.
+const GATHER: Duration = Duration::from_millis(5);
 const ANNOUNCE: &str = "SELECT set_config('synchronous_commit', 'off', true), count(pg_notify('leasehold', pool)) \
      FROM unnest($1) AS pool";
 
@@ -20,7 +23,8 @@ const ANNOUNCE: &str = "SELECT set_config('synchronous_commit', 'off', true), co
 pub(super) struct Mouth {
     /// Pools with changes; the empty name stands for all.
     due: Mutex<BTreeSet<String>>,
-    turn: tokio::sync::Mutex<()>,
+    /// When the next may be.
+    turn: tokio::sync::Mutex<Moment>,
 }
 
 impl Shared {
@@ -34,12 +38,14 @@ impl Shared {
     }
 
     async fn say_what_is_due(&self) {
-        let _turn = self.mouth.turn.lock().await;
-        let due = std::mem::take(&mut *self.mouth.due.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut turn = self.mouth.turn.lock().await;
         // Whoever had the turn before may have said this one's as well.
-        if due.is_empty() {
+        if self.mouth.due.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
             return;
         }
+        SystemClock.sleep_until(*turn).await;
+        let due = std::mem::take(&mut *self.mouth.due.lock().unwrap_or_else(PoisonError::into_inner));
+        *turn = clock::now().after(GATHER);
         let pools = Param::Texts(due.into_iter().map(Some).collect());
         if let Err(failure) = self.reads.ask(&self.address, ANNOUNCE, &[pools]).await {
             tracing::debug!(error = %failure.in_use(), "a hint is lost; members read");

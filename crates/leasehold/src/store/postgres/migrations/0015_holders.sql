@@ -1,5 +1,5 @@
--- Whether the holder of a lease has a tombstone is looked up for the one holder. Asked with EXISTS it may be planned as a set of all
--- sessions with a tombstone, which is then made anew for every single lease that is taken.
+-- Whether the holder of a lease has a tombstone is looked up for the one holder. Asked with EXISTS it may be planned as a join with
+-- all sessions, or as a set of those with a tombstone, which is then made anew for every single lease that is taken.
 
 -- Takes what is free, as before.
 CREATE OR REPLACE FUNCTION leasehold.acquire(
@@ -86,7 +86,7 @@ BEGIN
     -- Most claims in vain are found out here, and write nothing.
     SELECT l.holder, l.token INTO held FROM leasehold.leases AS l
     WHERE l.pool = coalesce(own.pool, of_pool) AND l.resource = name AND l.holder IS NOT NULL
-      AND NOT EXISTS (SELECT 1 FROM leasehold.sessions AS s WHERE s.id = l.holder AND s.ended);
+      AND (SELECT s.ended FROM leasehold.sessions AS s WHERE s.id = l.holder) IS NOT TRUE;
     IF FOUND THEN
         RETURN leasehold.say(era, 'held', ARRAY[held.holder], ARRAY[held.token]);
     ELSIF above >= token_max THEN
