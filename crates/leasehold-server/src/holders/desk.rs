@@ -24,7 +24,7 @@ use crate::ledger::Rows;
 /// How long there is no read after one, in times that it took, for each of those who waited for it, and at most: where they are many, or
 /// the store is busy, more of them share the next one.
 const RESTS: u32 = 3;
-const REST_MAX: Duration = Duration::from_millis(30);
+const REST_MAX: Duration = Duration::from_millis(15);
 
 /// One pool as this replica knows it.
 #[derive(Debug)]
