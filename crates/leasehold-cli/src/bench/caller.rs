@@ -102,6 +102,11 @@ impl Caller {
         Ok(answers.into_iter().filter(|answer| *answer == Released::Freed).count())
     }
 
+    /// Ends the session and leaves its tombstone, by which others learn of it.
+    pub(super) async fn close(self) -> Result<(), Failure> {
+        Ok(self.store.close(&self.id).await?)
+    }
+
     /// Gives everything back in parts that the store takes, and leaves no session behind.
     pub(super) async fn leave(mut self, batch: usize) -> Result<(), Failure> {
         while !self.held.is_empty() {

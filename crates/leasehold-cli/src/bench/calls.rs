@@ -160,7 +160,8 @@ pub(super) async fn contended(args: &BenchArgs, ground: &Ground) -> Result<Vec<F
             let (mut done, mut turn) = (Done::default(), number);
             while !bounds.time_is_up() {
                 // Asked is counted, granted or not.
-                done.call(async { caller.acquire(names("r", turn % CONTENDED, 1)?).await.map(|_| 1) }).await?;
+                done.call(async { caller.acquire(names("r", turn % CONTENDED, 1)?).await.map(|_| 1) })
+                    .await?;
                 if !caller.held.is_empty() {
                     caller.release(1).await?;
                 }

@@ -36,7 +36,8 @@ impl Ground {
 
     /// A pool for one case.
     pub(super) fn pool(&self, case: &str) -> Result<Pool, Failure> {
-        let pool = Pool::new(format!("{}-{case}", self.name)).map_err(|error| Failure::usage(error.to_string()))?;
+        let pool =
+            Pool::new(format!("{}-{case}", self.name)).map_err(|error| Failure::usage(error.to_string()))?;
         self.pools.lock().unwrap_or_else(PoisonError::into_inner).push(pool.clone());
         Ok(pool)
     }

@@ -7,11 +7,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use leasehold::Pool;
 use leasehold::clock::{self, Clock, SystemClock};
 use leasehold::ledger::{Entry, Event};
 use leasehold::participant::reads_every;
 use leasehold::store::{Cursor, Others, Store, StoreError};
-use leasehold::Pool;
 use tokio::task::JoinSet;
 
 use super::Report;
@@ -70,7 +70,8 @@ pub(super) async fn keep(
     let (before, began) = (ground.tally.calls(), clock::now());
     reader.read(&*ground.store, &pool).await?;
     let calls = ground.tally.calls() - before;
-    let whole = Figure::whole(format!("read of {leases} leases"), leases as u64, clock::now().since(began), calls);
+    let whole =
+        Figure::whole(format!("read of {leases} leases"), leases as u64, clock::now().since(began), calls);
     report.figures.push(whole);
 
     progress.now(format!("keeping {leases} leases for {:?}", args.ttl));
@@ -85,7 +86,8 @@ pub(super) async fn keep(
     let what = format!("keep {leases} leases of {members} members, TTL {:?}", args.ttl);
     report.figures.push(Figure::whole(what, calls, took, calls));
     // One renewal for each lease in every third of the TTL is what this takes the place of.
-    report.renewals_saved = Some(leases as f64 * 3.0 / calls as f64 * took.as_secs_f64() / args.ttl.as_secs_f64());
+    report.renewals_saved =
+        Some(leases as f64 * 3.0 / calls as f64 * took.as_secs_f64() / args.ttl.as_secs_f64());
     progress.now("giving leases back");
     for caller in callers {
         caller.leave(ground.batch()).await?;
@@ -107,7 +109,8 @@ async fn keep_alive(
         let part = |period: Duration| period * u32::try_from(number).unwrap_or_default() / members as u32;
         let (heartbeat, period) = (ttl / 3, reads_every(members, ttl));
         // They do not all begin in the same moment.
-        let (first_beat, first_read) = (clock::now().after(part(heartbeat)), clock::now().after(part(period)));
+        let (first_beat, first_read) =
+            (clock::now().after(part(heartbeat)), clock::now().after(part(period)));
         let (beats_on, beats_in) = (Arc::clone(&store), pool.clone());
         tasks.spawn(async move {
             let mut next = first_beat;

@@ -64,8 +64,7 @@ async fn member(
     resources: &[ResourceId],
     (who, journal): (usize, &Journal),
 ) -> Result<Running, Failure> {
-    let settings =
-        Settings { hold_min: Duration::ZERO, settle: Duration::ZERO, ..Settings::with_ttl(ttl) };
+    let settings = Settings { hold_min: Duration::ZERO, settle: Duration::ZERO, ..Settings::with_ttl(ttl) };
     let journal = journal.clone();
     let member = Participant::join(store, pool.clone())
         .name(format!("bench-{who}"))?
@@ -75,13 +74,10 @@ async fn member(
     Ok(member.await?)
 }
 
-async fn patiently(
-    what: &str,
-    patience: Duration,
-    waited: impl Future<Output = ()>,
-) -> Result<(), Failure> {
+async fn patiently(what: &str, patience: Duration, waited: impl Future<Output = ()>) -> Result<(), Failure> {
     tokio::time::timeout(patience, waited).await.map_err(|_| {
-        let said = format!("{what} did not happen within {patience:?}; is the store or this machine overloaded?");
+        let said =
+            format!("{what} did not happen within {patience:?}; is the store or this machine overloaded?");
         Failure::new(code::TEMPORARY, said)
     })
 }
@@ -183,7 +179,7 @@ pub(super) async fn fan_out(
         let guest = Caller::open_idle(&ground.store, &pool).await?;
         let came = clock::now();
         took.push(all_know(&crew, members + 1).await?.since(came));
-        guest.leave(1).await?;
+        guest.close().await?;
         let went = clock::now();
         took.push(all_know(&crew, members).await?.since(went));
         progress.more(2);

@@ -24,7 +24,8 @@ impl Look {
     /// Nothing where the system does not tell, or there is no such process.
     pub(super) fn at(pid: u32) -> Option<Self> {
         let read = |name: &str| std::fs::read_to_string(format!("/proc/{pid}/{name}"));
-        let mut look = Self { busy: busy(&read("stat").ok()?)?, resident: resident(&read("smaps_rollup").ok()?) };
+        let mut look =
+            Self { busy: busy(&read("stat").ok()?)?, resident: resident(&read("smaps_rollup").ok()?) };
         let children = read(&format!("task/{pid}/children")).unwrap_or_default();
         for child in children.split_whitespace().filter_map(|child| child.parse().ok()) {
             let child = Self::at(child).unwrap_or_default();
