@@ -14,7 +14,7 @@ class Figures:
     """The rows, to be asked for."""
 
     def __init__(self, results: dict) -> None:
-        self.rows = results["rows"]
+        self.rows = results.get("rows") or [*results.get("rounds", []), *results.get("once", [])]
 
     def values(self, store: str, case: str, metric: str) -> list[float]:
         """The values of the first row whose case begins like this."""

@@ -25,7 +25,7 @@ struct Crowd {
 
 impl Crowd {
     fn new() -> Self {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
         let (store, pool) = (MemoryStore::new(), Pool::new("work").expect("an id"));
         let members = (0..MEMBERS).map(|number| runtime.block_on(open(&store, &pool, number))).collect();
         Self { runtime, store, pool, members }

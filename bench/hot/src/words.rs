@@ -37,7 +37,7 @@ fn resources() -> Vec<ResourceId> {
 
 pub(crate) fn fence_check(times: usize) {
     let gate = Gate::new(Arc::new(Five), Duration::from_secs(3600));
-    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     runtime.block_on(gate.refresh()).expect("it answers");
     let resources = resources();
     for number in 0..times {

@@ -1,8 +1,8 @@
 //! Leasehold beside its peers, on private servers of this machine, in rounds in which everybody has a turn.
 //!
 //! `bench/run` starts this and writes down what it prints: JSON, a row for each thing that was measured, with one value for
-//! each time. `--rounds`, `--seconds`, `--leases`, `--members`, `--resources` and `--turns` say how much; `--once no` leaves
-//! out what is measured once, because it takes minutes.
+//! each time. `--rounds`, `--seconds`, `--leases`, `--members`, `--resources` and `--turns` say how much. `--part rounds` is what
+//! is measured in rounds, `--part once` what takes minutes and is measured once.
 
 #[path = "compare/disk.rs"]
 mod disk;
@@ -48,7 +48,6 @@ struct Size {
     members: usize,
     resources: usize,
     turns: usize,
-    once: bool,
 }
 
 impl Size {
@@ -63,27 +62,31 @@ impl Size {
             members: number("--members", 100),
             resources: number("--resources", 100_000),
             turns: number("--turns", 200),
-            once: asked("--once").as_deref() != Some("no"),
         }
     }
 }
 
 fn main() {
     let size = Size::asked();
+    let part = std::env::args().skip_while(|arg| arg != "--part").nth(1);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("threads");
     let mut rows = Rows::default();
+    match part.as_deref() {
+        Some("rounds") => rounds(&runtime, size, &mut rows),
+        Some("once") => once(&runtime, size, &mut rows),
+        other => panic!("--part {other:?} is neither rounds nor once"),
+    }
+    println!("{}", rows.json());
+}
+
+fn rounds(runtime: &tokio::runtime::Runtime, size: Size, rows: &mut Rows) {
     for round in 1..=size.rounds {
         eprintln!("round {round} of {}", size.rounds);
         rows.add("disk", "fdatasync", "a second", disk::syncs(size.round));
-        over_http(&runtime, size, &mut rows);
-        calls(&runtime, size, &mut rows);
-        moves(size, &mut rows);
+        over_http(runtime, size, rows);
+        calls(runtime, size, rows);
+        moves(size, rows);
     }
-    plans::measure(size.leases, &mut rows);
-    if size.once {
-        once(&runtime, size, &mut rows);
-    }
-    println!("{}", rows.json());
 }
 
 /// Single acquires of a control plane on the embedded store, beside a handler that does nothing.
@@ -137,13 +140,17 @@ fn calls(runtime: &tokio::runtime::Runtime, size: Size, rows: &mut Rows) {
 
 /// How long work is without an owner, on each store.
 fn moves(size: Size, rows: &mut Rows) {
-    let turns = size.turns.to_string();
-    let only = ["--only", "handoff,failover", "--turns", &turns, "--ttl", "3s"];
-    each_store(|store, bench| bench.run(&only).into_rows(store, rows));
+    // A failover takes a TTL, a handoff milliseconds.
+    let (handoffs, failovers) = (size.turns.to_string(), size.turns.div_ceil(5).to_string());
+    each_store(|store, bench| {
+        bench.run(&["--only", "handoff", "--turns", &handoffs]).into_rows(store, rows);
+        bench.run(&["--only", "failover", "--turns", &failovers, "--ttl", "3s"]).into_rows(store, rows);
+    });
 }
 
 /// What takes minutes, and is measured once.
 fn once(runtime: &tokio::runtime::Runtime, size: Size, rows: &mut Rows) {
+    plans::measure(size.leases, rows);
     let (leases, members) = (size.leases.to_string(), size.members.to_string());
     let resources = size.resources.to_string();
     let keep = ["--only", "keep", "--leases", &leases, "--members", &members, "--ttl", "30s"];
