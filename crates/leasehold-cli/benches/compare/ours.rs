@@ -14,10 +14,6 @@ pub(crate) struct Bench {
     server: Option<u32>,
 }
 
-/// What it reported.
-#[derive(Debug)]
-pub(crate) struct Report(Value);
-
 impl Bench {
     /// On a file in this directory.
     pub(crate) fn on_file(directory: &Path) -> Self {
@@ -37,15 +33,19 @@ impl Bench {
         self
     }
 
-    pub(crate) fn run(&self, args: &[&str]) -> Report {
+    /// Runs it. What cannot be measured leaves a gap, and is told: the rest is worth having.
+    pub(crate) fn run(&self, args: &[&str], store: &'static str, rows: &mut Rows) {
         let mut command = leasehold();
         command.args(["bench", "--json", "--store", &self.store]).args(args);
         if let Some(server) = self.server {
             command.args(["--server-pid", &server.to_string()]);
         }
         let output = command.output().expect("leasehold");
-        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-        Report(serde_json::from_slice(&output.stdout).expect("JSON"))
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            return rows.fail(&format!("{store}: leasehold bench {}: {said}", args.join(" ")));
+        }
+        into_rows(&serde_json::from_slice(&output.stdout).expect("JSON"), store, rows);
     }
 }
 
@@ -53,24 +53,22 @@ fn leasehold() -> Command {
     Command::new(env!("CARGO_BIN_EXE_leasehold"))
 }
 
-impl Report {
-    pub(crate) fn into_rows(self, store: &'static str, rows: &mut Rows) {
-        for figure in self.0["figures"].as_array().expect("figures") {
-            let case = figure["case"].as_str().expect("a case");
-            let metrics = ["per_second", "seconds", "median_ms", "p99_ms", "calls"];
-            for metric in metrics.into_iter().filter(|metric| figure[metric].is_number()) {
-                rows.add(store, case, metric, figure[metric].as_f64().unwrap_or_default());
-            }
+fn into_rows(report: &Value, store: &'static str, rows: &mut Rows) {
+    for figure in report["figures"].as_array().expect("figures") {
+        let case = figure["case"].as_str().expect("a case");
+        let metrics = ["per_second", "seconds", "median_ms", "p99_ms", "calls"];
+        for metric in metrics.into_iter().filter(|metric| figure[metric].is_number()) {
+            rows.add(store, case, metric, figure[metric].as_f64().unwrap_or_default());
         }
-        for (party, name) in
-            [("client", "cores"), ("client", "memory_mb"), ("server", "cores"), ("server", "memory_mb")]
-        {
-            if let Some(value) = self.0[party][name].as_f64() {
-                rows.add(store, &format!("keep, {party}"), name, value);
-            }
+    }
+    let parties =
+        [("client", "cores"), ("client", "memory_mb"), ("server", "cores"), ("server", "memory_mb")];
+    for (party, name) in parties {
+        if let Some(value) = report[party][name].as_f64() {
+            rows.add(store, &format!("keep, {party}"), name, value);
         }
-        if let Some(saved) = self.0["renewals_saved"].as_f64() {
-            rows.add(store, "keep, fewer calls than renewals", "times", saved);
-        }
+    }
+    if let Some(saved) = report["renewals_saved"].as_f64() {
+        rows.add(store, "keep, fewer calls than renewals", "times", saved);
     }
 }

@@ -10,7 +10,7 @@ pub(crate) fn table(resources: usize) -> String {
     format!(
         "CREATE TABLE scene_leases (scene_id VARCHAR(64) PRIMARY KEY, holder_id VARCHAR(64), expires_at TIMESTAMP, \
          version BIGINT DEFAULT 0); \
-         INSERT INTO scene_leases SELECT 'scene-' || n FROM generate_series(0, {}) AS n; VACUUM ANALYZE scene_leases;",
+         INSERT INTO scene_leases SELECT 'scene-' || n FROM generate_series(0, {}) AS n; ANALYZE scene_leases;",
         resources - 1
     )
 }
