@@ -1,5 +1,6 @@
 //! The command line. Options can also come from the environment or from `--config FILE`.
 
+mod bench;
 mod deploy;
 mod fence;
 mod help;
@@ -24,6 +25,7 @@ use leasehold::{MemberName, Pool, ResourceId};
 #[cfg(target_os = "linux")]
 use leasehold_manager::Restart;
 
+pub(crate) use self::bench::{BenchArgs, BenchCase};
 pub(crate) use self::deploy::{DeployArgs, DeployCommand};
 pub(crate) use self::fence::{
     AuthorityArgs, FenceArgs, FenceCommand, FenceHttpArgs, FenceMqttArgs, GuardKind,
@@ -109,6 +111,9 @@ pub(crate) enum Command {
     /// Look a store over: how well can it keep its word as it is set up?
     #[command(after_help = help::DOCTOR)]
     Doctor(DoctorArgs),
+    /// Measure how fast a store is, in pools of the benchmark's own
+    #[command(after_help = help::BENCH)]
+    Bench(BenchArgs),
     /// Have a member hand off what it holds
     #[command(after_help = help::DRAIN)]
     Drain(MemberMarkArgs),

@@ -6,6 +6,7 @@
 #![cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only Linux reads the options of `run`"))]
 
 mod args;
+mod bench;
 #[cfg(target_os = "linux")]
 mod check;
 #[cfg(target_os = "linux")]
@@ -137,6 +138,7 @@ fn dispatch(command: Command) -> Result<ExitCode, Failure> {
         Command::Verify(args) => runtime()?.block_on(verify::verify(args)),
         Command::Migrate(args) => runtime()?.block_on(migrate::migrate(args)),
         Command::Doctor(args) => runtime()?.block_on(doctor::doctor(args)),
+        Command::Bench(args) => runtime()?.block_on(bench::bench(args)),
         Command::Drain(args) => runtime()?.block_on(operate::mark_member(Word::Drain, Word::Undrain, args)),
         Command::Undrain(args) => runtime()?.block_on(operate::on_member(Word::Undrain, args)),
         Command::Cordon(args) => {

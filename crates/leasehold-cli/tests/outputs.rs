@@ -87,6 +87,15 @@ fn judging_a_store_is_as_reviewed() {
             Case::new(&["doctor", "--store", "redis://127.0.0.1:1"]),
         ],
     );
+    records.file(
+        "bench",
+        &[
+            Case::new(&["bench", "--store", "sqlite:nowhere.db"]),
+            on_store(&["bench", "--only", "everything"]),
+            on_store(&["bench", "--leases", "2000000"]),
+            on_store(&["bench", "--round", "1h"]),
+        ],
+    );
     records
         .file("migrate", &[on_store(&["migrate"]), Case::new(&["migrate", "--store", "sqlite:no/where.db"])]);
 }

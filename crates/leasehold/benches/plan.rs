@@ -2,15 +2,19 @@
 //!
 //! Run with `cargo bench -p leasehold --bench plan`.
 
+#[path = "plan/facts.rs"]
+mod facts;
+
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::clock;
-use leasehold::lease::{MemberId, MemberName, ResourceId};
 use leasehold::plan::rendezvous::{hash_id, score};
-use leasehold::plan::{Facts, Member, Plan, Resource};
+use leasehold::plan::{Facts, Plan, Resource};
+
+use self::facts::{facts, held, member};
 
 fn main() {
     for (resources, members) in [(10_000, 10), (1_000_000, 100)] {
@@ -74,52 +78,6 @@ fn hashing(resources: usize, members: usize) -> Duration {
     };
     black_box(facts.resources.iter().map(best).fold(0, |sum, best| sum ^ best.unwrap_or(0)));
     clock::now().since(start)
-}
-
-fn member(number: usize) -> Member {
-    Member {
-        id: MemberId::new(format!("host-{number}-1700000000000000000-0badcafe")).expect("a valid id"),
-        name: MemberName::new(format!("host-{number}")).expect("a valid name"),
-        capacity: None,
-        labels: BTreeMap::from([("site".to_owned(), (number % 4).to_string())]),
-        ready: true,
-        settled: true,
-        leaving: false,
-        drained: false,
-        cordoned: false,
-        listing: None,
-    }
-}
-
-fn facts(resources: usize, members: usize) -> Facts {
-    let requires = Arc::new(BTreeMap::new());
-    let listed_by: Arc<[usize]> = Arc::new([]);
-    let resource = |number: usize| Resource {
-        id: ResourceId::new(format!("endpoint-{number}")).expect("a valid id"),
-        weight: 1,
-        requires: Arc::clone(&requires),
-        declared: true,
-        listed_by: Arc::clone(&listed_by),
-        paused: false,
-        pinned: None,
-        holder: None,
-        offer: None,
-    };
-    Facts {
-        members: (0..members).map(member).collect(),
-        resources: (0..resources).map(resource).collect(),
-        budget: usize::MAX,
-    }
-}
-
-fn held(facts: &Facts, plan: &Plan) -> Facts {
-    let mut held = facts.clone();
-    let holders: BTreeMap<&ResourceId, &MemberId> =
-        plan.placements().iter().map(|placement| (&placement.resource, &placement.to)).collect();
-    for resource in &mut held.resources {
-        resource.holder = holders.get(&resource.id).map(|holder| (*holder).clone());
-    }
-    held
 }
 
 fn sites(facts: &Facts) -> Facts {

@@ -29,6 +29,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+pub use self::pace::reads_every;
 pub use self::settings::{OnUncertain, Settings, SettingsError, TTL_MAX, TTL_MIN};
 pub use self::work::{Lease, Lost, State};
 

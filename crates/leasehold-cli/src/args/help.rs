@@ -252,6 +252,22 @@ Examples:
   leasehold doctor --store etcd://a,b,c \\
       --require-grade durable-and-linearizable";
 
+pub(super) const BENCH: &str = "\
+Examples:
+  leasehold bench --store sqlite:work.db
+  leasehold bench --store redis://localhost --only handoff,failover --turns 100
+  leasehold bench --store etcd://a,b,c/bench --only heartbeat --leases 100000
+  leasehold bench --store postgres://jobs@db.example.org/work --only keep \\
+      --leases 1000000 --members 100 --ttl 30s --json
+
+Cases: acquire (one a call), batch (many a call), contended, heartbeat (with 1,
+1000, ... leases), release, handoff, failover, fan-out, cold-start, keep.
+
+It takes less than a minute unless more is asked for, and loads the store as
+much as it can while it does. All happens in pools called bench-..., whose
+sessions are removed at the end. Free resources stay with their last tokens,
+and rows of the ledger: docs/performance.md says how to remove them.";
+
 pub(super) const DRAIN: &str = "\
 Examples:
   leasehold drain --store sqlite:work.db --pool jobs api-2

@@ -21,7 +21,7 @@ pub const PATIENCE: Duration = Duration::from_secs(40);
 pub const TICK: &str = "while :; do echo $LEASEHOLD_RESOURCE $LEASEHOLD_TOKEN $1 >> $0; sleep 0.1; done";
 
 /// Every command.
-pub const COMMANDS: [&str; 31] = [
+pub const COMMANDS: [&str; 32] = [
     "demo",
     "run",
     "poll",
@@ -40,6 +40,7 @@ pub const COMMANDS: [&str; 31] = [
     "verify",
     "migrate",
     "doctor",
+    "bench",
     "drain",
     "undrain",
     "cordon",

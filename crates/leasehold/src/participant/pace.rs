@@ -23,6 +23,13 @@ const RANK_MAX: usize = 20;
 /// The rank of who has none, and of everybody else where one was named.
 const RANK_OTHER: usize = 5;
 
+/// How often a member reads what the others said, where so many share a quiet pool.
+#[must_use]
+pub fn reads_every(members: usize, ttl: Duration) -> Duration {
+    let each = PERIOD_EACH.saturating_mul(u32::try_from(members).unwrap_or(u32::MAX));
+    each.min(ttl / PERIOD_DIVISOR).max(PERIOD)
+}
+
 /// What this member's passes tell of how busy everybody is.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
@@ -36,12 +43,6 @@ impl Pace {
     pub(super) fn passed(&mut self, began: Moment, ended: Moment, ttl: Duration) {
         self.took = ended.since(began).min(ttl / REST_DIVISOR).max(self.took / 2);
         self.ended = ended;
-    }
-
-    /// After which time the others' beats are read again, where so many share a pool.
-    pub(super) fn period(members: usize, ttl: Duration) -> Duration {
-        let each = PERIOD_EACH.saturating_mul(u32::try_from(members).unwrap_or(u32::MAX));
-        each.min(ttl / PERIOD_DIVISOR).max(PERIOD)
     }
 
     /// Until when nothing that others did wakes this member.
@@ -86,7 +87,7 @@ mod tests {
 
     #[test]
     fn many_read_less_often_but_often_enough_for_their_ttl() {
-        let period = |members, ttl| Pace::period(members, Duration::from_secs(ttl)).as_millis();
+        let period = |members, ttl| reads_every(members, Duration::from_secs(ttl)).as_millis();
         assert_eq!(
             [1, 12, 50, 100, 100_000].map(|members| period(members, 30)),
             [250, 250, 1000, 2000, 2000]

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::member::Member;
-use super::pace::Pace;
+use super::pace::reads_every;
 use super::renew::Notice;
 use super::session::{Session, Standing};
 use super::work::State;
@@ -252,7 +252,7 @@ impl Member {
         let due = self.listener.next_due(self.settings.ttl, me).map(|due| due.max(now.after(OVERDUE)));
         let settled = Some(self.joined_at.after(self.settle())).filter(|at| *at > now);
         let fallback = self.next_fallback(now);
-        let period = Pace::period(self.member_ids.len(), self.settings.ttl);
+        let period = reads_every(self.member_ids.len(), self.settings.ttl);
         [due, settled, fallback].into_iter().flatten().fold(now.after(period), Moment::min)
     }
 

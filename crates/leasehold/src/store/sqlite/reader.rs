@@ -169,7 +169,9 @@ pub(super) fn leases(
     pool: &Pool,
     since: Cursor,
 ) -> Result<Changed<LeaseRecord>, Stop> {
-    changed(connection, era, include_str!("leases.sql"), (pool, since), |row| {
+    let sql =
+        if since == Cursor::START { include_str!("leases_all.sql") } else { include_str!("leases.sql") };
+    changed(connection, era, sql, (pool, since), |row| {
         let holder: Option<String> = row.get(2)?;
         let to: Option<String> = row.get(5)?;
         let load = row.get::<_, Option<i64>>(6)?.unwrap_or_default() as u64;

@@ -19,7 +19,7 @@ use crate::lease::{Nonce, Pool};
 use crate::store::{Hint, Hints};
 
 /// How often the file is looked at while somebody listens.
-const PERIOD: Duration = Duration::from_millis(25);
+const PERIOD: Duration = Duration::from_millis(10);
 
 /// Who listens to which pool.
 #[derive(Debug, Default)]

@@ -1,10 +1,9 @@
-//! What others do on the same machine.
+//! Leases of etcd itself.
 
-use std::process::Command;
 use std::time::Duration;
 
 use leasehold::clock;
-use leasehold_testkit::{Etcd, EtcdOptions, Postgres};
+use leasehold_testkit::{Etcd, EtcdOptions};
 use prost::Message;
 use tokio::runtime::Runtime;
 use tonic::client::Grpc;
@@ -12,54 +11,19 @@ use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::{Channel, Endpoint};
 use tonic_prost::ProstCodec;
 
-/// The transaction of document 000, as it is printed there.
-const TABLE: &str = "CREATE TABLE scene_leases (scene_id VARCHAR(64) PRIMARY KEY, holder_id VARCHAR(64), \
-                     expires_at TIMESTAMP, version BIGINT DEFAULT 0); \
-                     INSERT INTO scene_leases SELECT 'scene-' || n FROM generate_series(0, 63) AS n;";
-const ACQUIRE: &str = "BEGIN;
-SELECT * FROM scene_leases WHERE scene_id = 'scene-' || :client_id FOR UPDATE;
-UPDATE scene_leases SET holder_id = 'tracker', expires_at = NOW() + INTERVAL '30 seconds', version = version + 1
-WHERE scene_id = 'scene-' || :client_id AND (holder_id IS NULL OR expires_at < NOW());
-SELECT version, expires_at FROM scene_leases WHERE scene_id = 'scene-' || :client_id;
-COMMIT;
-UPDATE scene_leases SET holder_id = NULL, expires_at = NULL WHERE scene_id = 'scene-' || :client_id AND holder_id = 'tracker';
-";
-
-/// Acquisitions and releases a second of document 000's statements on PostgreSQL.
-pub(crate) fn pgbench(connections: usize, round: Duration) -> Option<(&'static str, f64)> {
-    let server = Postgres::start_with(&["fsync=on", "synchronous_commit=on", "max_connections=200"]);
-    server.create("bench");
-    let url = server.url("bench");
-    let directory = tempfile::tempdir().ok()?;
-    let script = directory.path().join("acquire.sql");
-    std::fs::write(&script, ACQUIRE).ok()?;
-    server.sql("bench", TABLE);
-    let mut command = Command::new("pgbench");
-    command.args(["-n", "-M", "prepared", "-j", "2", "-c"]).arg(connections.to_string());
-    command.arg("-T").arg(round.as_secs().to_string()).arg("-f").arg(&script).arg(&url);
-    let output = command.output().ok()?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let tps =
-        text.lines().find_map(|line| line.strip_prefix("tps = ")?.split(' ').next()?.parse::<f64>().ok());
-    let tps =
-        tps.unwrap_or_else(|| panic!("pgbench said: {text}{}", String::from_utf8_lossy(&output.stderr)));
-    // One run of the script acquires and releases: two requests.
-    Some(("PostgreSQL, document 000 under pgbench", tps * 2.0))
-}
-
 /// A request to make a lease of etcd.
 #[derive(Clone, PartialEq, Message)]
-struct LeaseGrant {
+pub(crate) struct LeaseGrant {
     #[prost(int64, tag = "1")]
-    ttl: i64,
+    pub(crate) ttl: i64,
     #[prost(int64, tag = "2")]
-    id: i64,
+    pub(crate) id: i64,
 }
 
 #[derive(Clone, PartialEq, Message)]
-struct LeaseGranted {
+pub(crate) struct LeaseGranted {
     #[prost(int64, tag = "2")]
-    id: i64,
+    pub(crate) id: i64,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -104,7 +68,7 @@ struct Done {
     succeeded: bool,
 }
 
-async fn call<Q: Message + 'static, A: Message + Default + 'static>(
+pub(crate) async fn call<Q: Message + 'static, A: Message + Default + 'static>(
     channel: &Channel,
     path: &'static str,
     request: Q,
@@ -116,12 +80,15 @@ async fn call<Q: Message + 'static, A: Message + Default + 'static>(
     grpc.unary(tonic::Request::new(request), path, codec).await.expect("an answer").into_inner()
 }
 
+/// One node that loses nothing that it confirmed.
+pub(crate) fn server() -> Etcd {
+    let arguments = ["--unsafe-no-fsync=false", "--quota-backend-bytes=8000000000"].map(str::to_owned);
+    Etcd::start_with(EtcdOptions { arguments: arguments.to_vec(), ..EtcdOptions::default() })
+}
+
 /// Acquisitions a second on one etcd: a lease is granted, and a key is put on it if there is none.
-pub(crate) fn etcd(runtime: &Runtime, connections: usize, round: Duration) -> Option<(&'static str, f64)> {
-    let server = Etcd::start_with(EtcdOptions {
-        arguments: vec!["--unsafe-no-fsync=false".to_owned()],
-        ..EtcdOptions::default()
-    });
+pub(crate) fn grants(runtime: &Runtime, connections: usize, round: Duration) -> f64 {
+    let server = server();
     let address = format!("http://127.0.0.1:{}", server.port());
     let began = clock::now();
     let asking = (0..connections).map(|connection| {
@@ -152,5 +119,5 @@ pub(crate) fn etcd(runtime: &Runtime, connections: usize, round: Duration) -> Op
         }
         count
     });
-    Some(("etcd, LeaseGrant and Txn", count as f64 / clock::now().since(began).as_secs_f64()))
+    count as f64 / clock::now().since(began).as_secs_f64()
 }
