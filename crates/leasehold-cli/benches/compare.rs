@@ -40,7 +40,7 @@ const CONNECTIONS: usize = 50;
 const DOCUMENTED: usize = 500_000;
 
 /// How many leases a pool on etcd has at most: more are not read whole within the time that a call has.
-const ETCD_LEASES: usize = 200_000;
+const ETCD_LEASES: usize = 100_000;
 
 /// How much is measured.
 #[derive(Debug, Clone, Copy)]
