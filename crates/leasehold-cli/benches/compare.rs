@@ -39,6 +39,8 @@ const CONNECTIONS: usize = 50;
 /// How many resources there are for the documented transaction to acquire.
 const DOCUMENTED: usize = 500_000;
 
+/// How many leases are held at once at most where calls are counted.
+const CALLS_LEASES: usize = 50_000;
 /// How many leases a pool on etcd has at most: more are not read whole within the time that a call has.
 const ETCD_LEASES: usize = 100_000;
 
@@ -109,13 +111,14 @@ fn redis_server() -> Redis {
 /// Calls on each store: the peer's way first, then ours, on the same server where both can be.
 fn calls(runtime: &tokio::runtime::Runtime, size: Size, rows: &mut Rows) {
     let seconds = format!("{}s", size.round.as_secs());
+    let leases = size.leases.min(CALLS_LEASES).to_string();
     let only = [
         "--only",
         "acquire,batch,contended,release",
         "--round",
         &seconds,
         "--leases",
-        "50000",
+        &leases,
         "--callers",
         "50",
     ];
