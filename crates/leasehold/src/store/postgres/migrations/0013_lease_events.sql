@@ -12,8 +12,9 @@ BEGIN
     NEW.lease := CASE WHEN said ->> 'event' IN ('expired', 'revoked') THEN said ->> 'other' ELSE said ->> 'member' END;
     NEW.lease_id := leasehold_cameras.uuid_of(NEW.lease);
     NEW.happened_at := leasehold_cameras.at(said ->> 'wall_nanos');
-    NEW.camera := detail ->> 'resource';
-    NEW.runner := detail ->> 'holder';
+    -- What is too long is cut off, as in the views: no line is refused for it.
+    NEW.camera := (detail ->> 'resource')::varchar(255);
+    NEW.runner := (detail ->> 'holder')::varchar(255);
     RETURN NEW;
 END $$;
 CREATE TRIGGER take_apart BEFORE INSERT OR UPDATE OF entry ON leasehold.ledger
