@@ -102,10 +102,21 @@ async fn leases_events_and_runners_can_be_looked_at_and_nothing_is_granted_by_ty
     server.sql("work", "INSERT INTO leasehold.ledger (pool, resource, entry) SELECT 'other.cameras', 'cam', json_build_object(\
          'event', 'acquired', 'member', gen_random_uuid(), 'wall_nanos', i, 'token', 1, 'detail', '{\"shard\": \"\"}') \
          FROM generate_series(1, 5000) AS i");
-    // Whoever writes to such a pool may say what it likes; no line is refused for its length.
+    // Whoever writes to such a pool may say what it likes; no line is refused for its length, nor because it cannot be taken apart.
+    server.sql("work", r#"INSERT INTO leasehold.ledger (pool, resource, entry) SELECT 'other.cameras', 'cam',
+         json_build_object('event', 'failed', 'member', 'one', 'wall_nanos', 1, 'detail', said)::text
+         FROM (VALUES ('{oops}'), ('{"shard": "\u0000"}'), (repeat('{"a":', 100000) || '1' || repeat('}', 100000))) AS v (said)"#);
+    server.sql(
+        "work",
+        r#"INSERT INTO leasehold.ledger (pool, resource, entry) VALUES ('other.cameras', 'cam',
+         '{"event": "failed", "member": "one", "wall_nanos": 1, "detail": "\u0000"}')"#,
+    );
     server.sql("work", "INSERT INTO leasehold.ledger (pool, resource, entry) SELECT 'other.cameras', 'cam', json_build_object(\
          'event', 'acquired', 'member', 'one', 'wall_nanos', 1, 'token', 1, \
          'detail', json_build_object('shard', '', 'resource', repeat('x', 300), 'holder', repeat('y', 300))::text)");
+    let all =
+        server.sql("work", "SELECT count(details) FROM leasehold_cameras.lease_events WHERE shard_id = ''");
+    assert_eq!(all.trim(), "5001", "what cannot be taken apart is left out");
     server.sql("work", "ANALYZE leasehold.ledger");
     for (of, index) in [
         ("lease_events WHERE lease_id = '018c2f6e-7a10-8f4b-b2c1-5d3a9e0b77aa'", "cameras_events_lease_id"),
