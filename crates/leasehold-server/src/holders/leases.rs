@@ -176,8 +176,9 @@ impl Desk {
         id: MemberId,
     ) -> Result<Claim, StoreError> {
         // What was held a moment ago most likely still is: to look costs less than to ask in vain.
-        let was_held = self.standing(&*self.lately().await?, resource).is_some();
-        if was_held && let Some(standing) = self.read_standing(resource).await? {
+        if self.seems_held(&*self.lately().await?, resource)
+            && let Some(standing) = self.read_standing(resource).await?
+        {
             return self.refuse(resource, standing, &holder).await;
         }
         let began = self.clock.now();
@@ -214,6 +215,12 @@ impl Desk {
                 Err(StoreError::unavailable("a session that was never used before has ended; try again"))
             }
         }
+    }
+
+    /// Whether somebody has the resource by what was read last, and did not let go through this replica since.
+    fn seems_held(&self, known: &Known, resource: &ResourceId) -> bool {
+        let Some(standing) = self.standing(known, resource) else { return false };
+        standing.holder.is_none() || self.memory().kept.contains_key(&standing.session)
     }
 
     async fn read_standing(&self, resource: &ResourceId) -> Result<Option<Standing>, StoreError> {
