@@ -14,8 +14,9 @@ use tokio::sync::{mpsc, oneshot};
 
 /// How many rows may wait for the store; more are dropped and counted.
 const WAITING_MAX: usize = 65_536;
-/// How many rows go into one call.
+/// How many rows go into one call, and how long they are gathered for it while nobody waits for them.
 const BATCH_MAX: usize = 256;
+const GATHER: Duration = Duration::from_millis(10);
 /// How long the store is left alone after it did not take rows.
 const PAUSE: Duration = Duration::from_millis(500);
 /// How long the last rows may take when the server stops.
@@ -91,6 +92,7 @@ impl Rows {
 async fn keep(store: Arc<dyn Store>, clock: Arc<dyn Clock>, mut waiting: mpsc::Receiver<Message>) {
     let mut messages = Vec::with_capacity(BATCH_MAX);
     while waiting.recv_many(&mut messages, BATCH_MAX).await > 0 {
+        gather(&*clock, &mut waiting, &mut messages).await;
         let mut of: Option<Pool> = None;
         let (mut rows, mut waiting_for): (Vec<Entry>, Vec<oneshot::Sender<()>>) = Default::default();
         for message in messages.drain(..) {
@@ -109,6 +111,22 @@ async fn keep(store: Arc<dyn Store>, clock: Arc<dyn Clock>, mut waiting: mpsc::R
         for done in waiting_for {
             let _ = done.send(());
         }
+    }
+}
+
+/// Lets more rows come, until they fill a call, their time is up, or somebody waits for them.
+async fn gather(clock: &dyn Clock, waiting: &mut mpsc::Receiver<Message>, messages: &mut Vec<Message>) {
+    let is_flush = |message: &Message| matches!(message, Message::Flush(_));
+    let mut wanted = messages.iter().any(is_flush);
+    let mut time_is_up = clock.sleep(GATHER);
+    while !wanted && messages.len() < BATCH_MAX {
+        let message = tokio::select! {
+            () = &mut time_is_up => None,
+            message = waiting.recv() => message,
+        };
+        let Some(message) = message else { return };
+        wanted = is_flush(&message);
+        messages.push(message);
     }
 }
 
