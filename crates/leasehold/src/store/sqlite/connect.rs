@@ -144,6 +144,10 @@ fn prepare(connection: &mut Connection, path: &Path, first: &First) -> Result<()
     connection.pragma_update(None, "journal_mode", "wal").map_err(of)?;
     connection.pragma_update(None, "synchronous", "full").map_err(of)?;
     connection.pragma_update(None, "journal_size_limit", 16 << 20).map_err(of)?;
+    // The same few pages change again and again: the longer the log may be, the fewer of them are copied. As long as it may stay.
+    connection.pragma_update(None, "wal_autocheckpoint", 4096).map_err(of)?;
+    // In kilobytes. The ledger is larger than what is kept in memory by default, and its indexes are looked at with every row.
+    connection.pragma_update(None, "cache_size", -8192).map_err(of)?;
     if has_schema && is_complete(connection).map_err(of)? {
         return Ok(());
     }
