@@ -29,6 +29,7 @@ mod failure;
 mod foreign;
 mod hints;
 mod line;
+mod migrate;
 mod mirror;
 mod pages;
 mod parts;
@@ -86,23 +87,22 @@ impl RedisStore {
         Ok(Self { shared, grade, alive: watch::Sender::new(()) })
     }
 
-    /// Writes the first era of the store at `url`, if it has none.
+    /// Writes the first era of the store at `url`, if it has none. One that is there stays as it is, and members of before
+    /// go on with it.
     ///
     /// # Errors
     /// The server cannot be reached or used, or was written by a newer version.
+    pub async fn prepare(url: &ServerUrl, begin: Begin) -> Result<Migrated, StoreError> {
+        Ok(migrate::prepare(url, begin).await?.migrated)
+    }
+
+    /// Writes the first era of the store at `url`, or brings what is there to the newest version. Members of before that are still
+    /// there can do nothing from then on.
+    ///
+    /// # Errors
+    /// The server cannot be reached or used, or was written by a newer version. What was not finished is by the next call.
     pub async fn migrate(url: &ServerUrl, begin: Begin) -> Result<Migrated, StoreError> {
-        let shared = Shared::new(Address::new(url)?);
-        shared.open().await?;
-        let frozen = if begin == Begin::Frozen { "1" } else { "0" };
-        let mut reply = shared.run(Kind::Write, &scripts::MIGRATE, Args::of([frozen])).await?;
-        match reply.word.as_str() {
-            "created" => Ok(Migrated { before: None, now: connect::VERSION }),
-            "found" => {
-                let before = u32::try_from(reply.rest.number()?).map_err(|_| reply.strange())?;
-                Ok(Migrated { before: Some(before), now: before })
-            }
-            _ => Err(reply.strange()),
-        }
+        migrate::prepare(url, begin).await?.upgrade().await
     }
 
     async fn write(&self, script: &scripts::Script, args: Args) -> Result<Reply, StoreError> {
@@ -243,14 +243,18 @@ impl LeaseStore for RedisStore {
         within_limit(wanted.len())?;
         let foreign: Vec<Option<Acquired>> =
             wanted.iter().map(|wanted| self.shared.foreign.holds(&wanted.resource)).collect();
-        let mut args = of_session(session, pulse).number(TOKEN_MAX);
-        let asked = || wanted.iter().zip(&foreign).filter(|(_, held)| held.is_none());
-        for (wanted, _) in asked() {
-            args = args.text(wanted.resource.as_str()).number(wanted.floor.0.min(TOKEN_MAX));
+        let asked =
+            || wanted.iter().zip(&foreign).filter(|(_, held)| held.is_none()).map(|(wanted, _)| wanted);
+        let mut args = of_session(session, pulse).number(TOKEN_MAX).number(asked().count() as u64);
+        for wanted in asked() {
+            args = args.text(wanted.resource.as_str());
+        }
+        for (place, wanted) in (1..).zip(asked()).filter(|(_, wanted)| wanted.floor.0 > 0) {
+            args = args.number(place).number(wanted.floor.0.min(TOKEN_MAX));
         }
         let sent = clock::now();
         let reply = self.write(&scripts::ACQUIRE, args).await?;
-        let mut asked = asked().map(|(wanted, _)| wanted);
+        let mut asked = asked();
         let answer = reply.answer(|fields| {
             fields.list(|outcome| match asked.next() {
                 Some(wanted) => self.outcome(wanted, outcome, sent),
