@@ -273,7 +273,10 @@ async fn a_migration_writes_the_first_era_and_nothing_after() {
     assert_eq!(record(), before, "what is there stays");
     let era = open(&url).await.sessions(&pool("work"), Cursor::START).await.unwrap().era;
     assert!(era.frozen && era.ttl_max == Duration::from_secs(60), "{era:?}");
+    let there = open(&url).await;
     server.cli(&["HSET", "leasehold:era", "version", "3"]);
+    let refused = there.sessions(&pool("work"), Cursor::START).await.expect_err("it cannot read that");
+    assert!(refused.to_string().contains("written by a newer Leasehold"), "{refused}");
     is_refused(&server.url(), MISCONFIGURED, "written by a newer Leasehold").await;
 }
 

@@ -11,11 +11,14 @@
 //! leasehold:era                        identity, nonce, frozen, token base, longest TTL, position
 //! leasehold:past, leasehold:pools      nonces of eras that are over; names of pools
 //! leasehold:session:<id>               pool, TTL, beat, tombstone, profile
-//! leasehold:<pool>:lease:<resource>    token (kept for ever), holder, TTL, revocation, offer
+//! leasehold:<pool>:rows:leases         of each lease in one text: token (kept for ever), holder, TTL, revocation, offer
 //! leasehold:<pool>:seq:<kind>          what changed, by position: sessions, leases, marks, declared
 //! leasehold:<pool>:held:<id>           what a session holds; revoked:<id>: of that, what was revoked
 //! leasehold:<pool>:ledger:…            lines, bounded
 //! ```
+//!
+//! Leases that were given for the first time in one call are one entry of `seq` and of `held`: a group. What the mirrored pool and a
+//! store of version 1 have instead of rows is in `lua/record.lua`, and how the one becomes the other in `migrate.rs`.
 //!
 //! Nothing here expires by itself, and the server's clock decides nothing among members. One pool, `endpoints`, is
 //! shown to clients that know nothing of Leasehold, by keys that do expire: see `lua/lease.lua` and `foreign.rs`.

@@ -126,8 +126,7 @@ async fn check(
         .await
         .map_err(told)?;
     if written.is_some_and(|written| written > VERSION) {
-        let said = format!("{place} was written by a newer Leasehold; update this one");
-        return Err(StoreError::misconfigured(said));
+        return Err(StoreError::misconfigured(failure::newer(&place)));
     }
     Ok(())
 }

@@ -29,6 +29,9 @@ do
         'mirror', 'poll', 'version')
     era.known = found[2] and true or false
     version = era.known and tonumber(found[9] or '1') or 2
+    if version > 2 then
+        return redis.error_reply('VERSION the store was written by a newer Leasehold')
+    end
     -- Who knows version 1 only compares these two with what it expects, and does nothing.
     layout = version > 1 and whole(version) .. ' ' or ''
     live = layout .. live

@@ -12,7 +12,7 @@ do
     local found = redis.call('HMGET', KEYS[1], 'identity', 'nonce', 'seq', 'frozen', 'version')
     version = tonumber(found[5] or '1')
     live = (version > 1 and found[5] .. ' ' or '') .. live
-    if found[1] ~= live or found[2] ~= nonce or tonumber(found[3]) < tonumber(ARGV[6]) then
+    if version > 2 or found[1] ~= live or found[2] ~= nonce or tonumber(found[3]) < tonumber(ARGV[6]) then
         return { 'unseen' }
     end
     frozen = found[4] == '1'
