@@ -35,6 +35,7 @@ const MIGRATIONS: [(&str, &str); 16] = [
     ("look", include_str!("migrations/0014_look.sql")),
     ("holders", include_str!("migrations/0015_holders.sql")),
     ("changed", include_str!("migrations/0016_changed.sql")),
+    ("fresh", include_str!("migrations/0017_fresh.sql")),
 ];
 
 /// One migration at a time, and none under a call: the lock is the era's.
