@@ -170,7 +170,7 @@ async fn reload(running: &Running, log: &Log) {
 /// Opens a store, and creates or upgrades what it needs.
 pub(crate) async fn opened(url: &StoreUrl, begin: Begin) -> Result<Arc<dyn Store>, Failure> {
     if !matches!(url, StoreUrl::Memory | StoreUrl::Sqlite(_)) {
-        store::migrate(url, begin).await?;
+        store::prepare(url, begin).await?;
     }
     Ok(store::open(url).await?)
 }

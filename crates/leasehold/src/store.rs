@@ -75,7 +75,7 @@ use futures_core::Stream;
 pub use checkup::{Checkup, Finding};
 pub use error::{StoreError, StoreErrorKind};
 pub use guard::Guard;
-pub use open::{Begin, Migrated, StoreUrl, StoreUrlError, migrate, open};
+pub use open::{Begin, Migrated, StoreUrl, StoreUrlError, migrate, open, prepare};
 pub use record::{
     Acquired, Answer, Capabilities, Changed, Claimed, Cursor, Declared, EndSilent, Era, Freed, Grade, Hint,
     LeaseRecord, Listing, ListingError, ListingId, Mark, MarkKind, Marked, Offer, OpenSession, Others,

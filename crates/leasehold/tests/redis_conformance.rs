@@ -1,4 +1,5 @@
-//! The Redis store keeps the contract, in an ordinary pool and in one that is mirrored for other clients.
+//! The Redis store keeps the contract, in an ordinary pool, in one that is mirrored for other clients, and on a server that the
+//! version before has written.
 
 #[path = "support/redis_harness.rs"]
 mod redis_harness;
@@ -11,10 +12,15 @@ use redis_harness::Redis;
 
 mod plain {
     use super::*;
-    leasehold::conformance!(Redis<false>);
+    leasehold::conformance!(Redis<false, 2>);
 }
 
 mod mirrored {
     use super::*;
-    leasehold::conformance!(Redis<true>);
+    leasehold::conformance!(Redis<true, 2>);
+}
+
+mod of_version_1 {
+    use super::*;
+    leasehold::conformance!(Redis<false, 1>);
 }

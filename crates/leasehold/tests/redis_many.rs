@@ -159,10 +159,11 @@ async fn a_read_that_is_given_up_on_is_gone_on_with_and_finds_what_changed_since
     assert_eq!(reader.leases(&work, read.cursor).await.unwrap().items, [], "the cursor is at the end");
 }
 
-// What readers are told is kept beside the records. Where it is missing or of another change, the records count.
+// In a mirrored pool what readers are told is kept beside the records. Where it is missing or of another change, the records
+// count.
 #[tokio::test]
 async fn what_readers_are_told_is_made_anew_where_it_was_lost() {
-    let on = OnRedis::with("").await;
+    let on = OnRedis::with("?mirror=work").await;
     let mut one = Member::join(&on.store, "one").await;
     let terms = take_all(&mut one, 4).await;
     let _ = one.give_back(&terms[0]).await;
@@ -173,7 +174,7 @@ async fn what_readers_are_told_is_made_anew_where_it_was_lost() {
     on.server.cli(&["HSET", rows, "r1", "1\u{1f}9\u{1f}two-1\u{1f}30000\u{1f}0\u{1f}\u{1f}\u{1f}\u{1f}r1"]);
     assert_eq!(on.server.cli(&["HDEL", rows, "r0", "r2"]), "2");
     assert_eq!(on.store.leases(&work, Cursor::START).await.unwrap().items, before);
-    on.server.cli(&["DEL", rows, "leasehold:work:lease:r3"]);
+    on.server.cli(&["DEL", rows, "poll:fence:{poll:lease:r3}"]);
     assert_eq!(
         on.store.leases(&work, Cursor::START).await.unwrap().items,
         before[..3],

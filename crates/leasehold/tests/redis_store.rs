@@ -266,14 +266,17 @@ async fn a_migration_writes_the_first_era_and_nothing_after() {
     let url = address(&server, "");
     open(&url).await;
     assert_eq!(server.cli(&["DBSIZE"]), "0", "opening writes nothing");
-    assert_eq!(store::migrate(&url, Begin::Frozen).await.unwrap(), Migrated { before: None, now: 1 });
+    assert_eq!(store::migrate(&url, Begin::Frozen).await.unwrap(), Migrated { before: None, now: 2 });
     let record = || server.cli(&["HMGET", "leasehold:era", "nonce", "frozen", "identity", "ttl_max", "seq"]);
     let before = record();
-    assert_eq!(store::migrate(&url, Begin::Live).await.unwrap(), Migrated { before: Some(1), now: 1 });
+    assert_eq!(store::migrate(&url, Begin::Live).await.unwrap(), Migrated { before: Some(2), now: 2 });
     assert_eq!(record(), before, "what is there stays");
     let era = open(&url).await.sessions(&pool("work"), Cursor::START).await.unwrap().era;
     assert!(era.frozen && era.ttl_max == Duration::from_secs(60), "{era:?}");
-    server.cli(&["HSET", "leasehold:era", "version", "2"]);
+    let there = open(&url).await;
+    server.cli(&["HSET", "leasehold:era", "version", "3"]);
+    let refused = there.sessions(&pool("work"), Cursor::START).await.expect_err("it cannot read that");
+    assert!(refused.to_string().contains("written by a newer Leasehold"), "{refused}");
     is_refused(&server.url(), MISCONFIGURED, "written by a newer Leasehold").await;
 }
 

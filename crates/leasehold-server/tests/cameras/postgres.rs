@@ -117,10 +117,17 @@ async fn leases_events_and_runners_can_be_looked_at_and_nothing_is_granted_by_ty
     let all =
         server.sql("work", "SELECT count(details) FROM leasehold_cameras.lease_events WHERE shard_id = ''");
     assert_eq!(all.trim(), "5001", "what cannot be taken apart is left out");
-    server.sql("work", "ANALYZE leasehold.ledger");
+    server.sql(
+        "work",
+        "INSERT INTO leasehold.leases (pool, resource, token, ttl_ms, revoked, changed) \
+         SELECT 'other.cameras', 'other-' || i, 1, 1000, false, 0 FROM generate_series(1, 5000) AS i",
+    );
+    server.sql("work", "ANALYZE leasehold.ledger; ANALYZE leasehold.leases");
     for (of, index) in [
         ("lease_events WHERE lease_id = '018c2f6e-7a10-8f4b-b2c1-5d3a9e0b77aa'", "cameras_events_lease_id"),
         ("lease_events WHERE timestamp > now()", "cameras_events_timestamp"),
+        ("leases WHERE camera_uuid = 'other-7'", "cameras_leases_camera"),
+        ("leases WHERE status = 'pending'", "cameras_leases_status"),
     ] {
         let plan = server.sql("work", &format!("EXPLAIN SELECT * FROM leasehold_cameras.{of}"));
         assert!(plan.contains(index), "{of} does not use {index}: {plan}");

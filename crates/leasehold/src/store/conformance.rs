@@ -99,6 +99,7 @@ macro_rules! conformance {
                 only_what_is_held_can_be_revoked_and_only_what_is_revoked_freed
                 a_grant_forgets_a_revocation
                 outcomes_answer_items_in_order
+                in_a_batch_each_is_taken_for_its_own_reason
                 a_batch_at_its_limit_is_granted_whole
             }
             claims {

@@ -143,7 +143,21 @@ async fn plain(url: &StoreUrl) -> Result<Arc<dyn Store>, StoreError> {
     }
 }
 
+/// Creates what the store that `url` names needs, or brings it up to date as far as programs of the version before go on with it.
+///
+/// # Errors
+/// Those of [`migrate`].
+pub async fn prepare(url: &StoreUrl, begin: Begin) -> Result<Migrated, StoreError> {
+    match url {
+        #[cfg(feature = "redis")]
+        StoreUrl::Redis(url) => super::redis::RedisStore::prepare(url, begin).await,
+        _ => migrate(url, begin).await,
+    }
+}
+
 /// Creates what the store that `url` names needs, or brings it up to date. What is there already is kept.
+///
+/// On Redis programs of before version 2 of its layout can do nothing with it afterwards.
 ///
 /// # Errors
 /// The store cannot be reached or used, was written by a newer version, or support for it was not built in.

@@ -11,11 +11,14 @@
 //! leasehold:era                        identity, nonce, frozen, token base, longest TTL, position
 //! leasehold:past, leasehold:pools      nonces of eras that are over; names of pools
 //! leasehold:session:<id>               pool, TTL, beat, tombstone, profile
-//! leasehold:<pool>:lease:<resource>    token (kept for ever), holder, TTL, revocation, offer
+//! leasehold:<pool>:rows:leases         of each lease in one text: token (kept for ever), holder, TTL, revocation, offer
 //! leasehold:<pool>:seq:<kind>          what changed, by position: sessions, leases, marks, declared
 //! leasehold:<pool>:held:<id>           what a session holds; revoked:<id>: of that, what was revoked
 //! leasehold:<pool>:ledger:…            lines, bounded
 //! ```
+//!
+//! Leases that were given for the first time in one call are one entry of `seq` and of `held`: a group. What the mirrored pool and a
+//! store of version 1 have instead of rows is in `lua/record.lua`, and how the one becomes the other in `migrate.rs`.
 //!
 //! Nothing here expires by itself, and the server's clock decides nothing among members. One pool, `endpoints`, is
 //! shown to clients that know nothing of Leasehold, by keys that do expire: see `lua/lease.lua` and `foreign.rs`.
@@ -29,6 +32,7 @@ mod failure;
 mod foreign;
 mod hints;
 mod line;
+mod migrate;
 mod mirror;
 mod pages;
 mod parts;
@@ -86,23 +90,22 @@ impl RedisStore {
         Ok(Self { shared, grade, alive: watch::Sender::new(()) })
     }
 
-    /// Writes the first era of the store at `url`, if it has none.
+    /// Writes the first era of the store at `url`, if it has none. One that is there stays as it is, and members of before
+    /// go on with it.
     ///
     /// # Errors
     /// The server cannot be reached or used, or was written by a newer version.
+    pub async fn prepare(url: &ServerUrl, begin: Begin) -> Result<Migrated, StoreError> {
+        Ok(migrate::prepare(url, begin).await?.migrated)
+    }
+
+    /// Writes the first era of the store at `url`, or brings what is there to the newest version. Members of before that are still
+    /// there can do nothing from then on.
+    ///
+    /// # Errors
+    /// The server cannot be reached or used, or was written by a newer version. What was not finished is by the next call.
     pub async fn migrate(url: &ServerUrl, begin: Begin) -> Result<Migrated, StoreError> {
-        let shared = Shared::new(Address::new(url)?);
-        shared.open().await?;
-        let frozen = if begin == Begin::Frozen { "1" } else { "0" };
-        let mut reply = shared.run(Kind::Write, &scripts::MIGRATE, Args::of([frozen])).await?;
-        match reply.word.as_str() {
-            "created" => Ok(Migrated { before: None, now: connect::VERSION }),
-            "found" => {
-                let before = u32::try_from(reply.rest.number()?).map_err(|_| reply.strange())?;
-                Ok(Migrated { before: Some(before), now: before })
-            }
-            _ => Err(reply.strange()),
-        }
+        migrate::prepare(url, begin).await?.upgrade().await
     }
 
     async fn write(&self, script: &scripts::Script, args: Args) -> Result<Reply, StoreError> {
@@ -243,14 +246,18 @@ impl LeaseStore for RedisStore {
         within_limit(wanted.len())?;
         let foreign: Vec<Option<Acquired>> =
             wanted.iter().map(|wanted| self.shared.foreign.holds(&wanted.resource)).collect();
-        let mut args = of_session(session, pulse).number(TOKEN_MAX);
-        let asked = || wanted.iter().zip(&foreign).filter(|(_, held)| held.is_none());
-        for (wanted, _) in asked() {
-            args = args.text(wanted.resource.as_str()).number(wanted.floor.0.min(TOKEN_MAX));
+        let asked =
+            || wanted.iter().zip(&foreign).filter(|(_, held)| held.is_none()).map(|(wanted, _)| wanted);
+        let mut args = of_session(session, pulse).number(TOKEN_MAX).number(asked().count() as u64);
+        for wanted in asked() {
+            args = args.text(wanted.resource.as_str());
+        }
+        for (place, wanted) in (1..).zip(asked()).filter(|(_, wanted)| wanted.floor.0 > 0) {
+            args = args.number(place).number(wanted.floor.0.min(TOKEN_MAX));
         }
         let sent = clock::now();
         let reply = self.write(&scripts::ACQUIRE, args).await?;
-        let mut asked = asked().map(|(wanted, _)| wanted);
+        let mut asked = asked();
         let answer = reply.answer(|fields| {
             fields.list(|outcome| match asked.next() {
                 Some(wanted) => self.outcome(wanted, outcome, sent),

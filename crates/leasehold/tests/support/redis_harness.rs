@@ -9,16 +9,19 @@ use leasehold::store::conformance::Harness;
 use super::redis_reconnect::reconnect;
 use super::redis_server::{OnRedis, address, open};
 
-/// A store on a server of its own. Where `MIRRORED`, the suite's pool is the one that others can see.
-pub(crate) struct Redis<const MIRRORED: bool>(OnRedis);
+/// A store on a server of its own, of a version. Where `MIRRORED`, the suite's pool is the one that others can see.
+pub(crate) struct Redis<const MIRRORED: bool, const VERSION: u32>(OnRedis);
 
-impl<const MIRRORED: bool> Redis<MIRRORED> {
+impl<const MIRRORED: bool, const VERSION: u32> Redis<MIRRORED, VERSION> {
     const OPTIONS: &str = if MIRRORED { "?mirror=work" } else { "" };
 }
 
-impl<const MIRRORED: bool> Harness for Redis<MIRRORED> {
+impl<const MIRRORED: bool, const VERSION: u32> Harness for Redis<MIRRORED, VERSION> {
     async fn fresh() -> Self {
-        Self(OnRedis::with(Self::OPTIONS).await)
+        Self(match VERSION {
+            1 => OnRedis::of_version_1().await,
+            _ => OnRedis::with(Self::OPTIONS).await,
+        })
     }
 
     fn store(&self) -> Arc<dyn Store> {

@@ -20,6 +20,19 @@ impl OnRedis {
         let store = open(&url).await;
         Self { server, store }
     }
+
+    /// An empty store whose first era was written by version 1.
+    #[allow(dead_code, reason = "only some of the tests that share this file go back so far")]
+    pub(crate) async fn of_version_1() -> Self {
+        let server = Redis::start();
+        let said = server.cli(&["INFO", "replication"]);
+        let id = said.lines().find_map(|line| line.strip_prefix("master_replid:")).expect("it has one");
+        let era = ["identity", id.trim(), "nonce", "0123456789abcdef", "frozen", "0", "token_base", "0"];
+        let rest = ["ttl_max", "0", "seq", "1", "mirror", "endpoints", "poll", "poll"];
+        server.cli(&[&["HSET", "leasehold:era", "version", "1"], &era[..], &rest[..]].concat());
+        let store = open(&address(&server, "")).await;
+        Self { server, store }
+    }
 }
 
 /// The address of a store on `server`.

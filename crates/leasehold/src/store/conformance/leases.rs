@@ -250,6 +250,45 @@ pub async fn outcomes_answer_items_in_order<H: Harness>() {
     assert_eq!(one.release(&[]).await, Answer::Done(vec![]), "nothing released");
 }
 
+/// What was never given, what was given back, what an ended session held, what is held and what somebody knows a token of:
+/// together each gets what it would get alone.
+pub async fn in_a_batch_each_is_taken_for_its_own_reason<H: Harness>() {
+    let harness = H::fresh().await;
+    let store = harness.store();
+    let mut one = Member::join(&store, "one").await;
+    let mut two = Member::join(&store, "two").await;
+    let mut three = Member::join(&store, "three").await;
+    let (given_back, held) = (two.take("given-back").await, two.take("held").await);
+    assert_eq!(two.give_back(&given_back).await, Released::Freed);
+    three.take("orphaned").await;
+    three.close().await;
+    let mut all = ["new-2", "held", "orphaned", "known", "given-back", "new-1"].map(wanted);
+    all[3].floor = Token(41);
+    let Answer::Done(outcomes) = one.acquire_wanted(&all).await else {
+        panic!("a living session was refused")
+    };
+    assert_eq!(
+        outcomes,
+        [
+            Acquired::Granted(term("new-2", 1)),
+            Acquired::Held { by: two.id().clone(), token: held.token },
+            Acquired::Granted(term("orphaned", 2)),
+            Acquired::Granted(term("known", 42)),
+            Acquired::Granted(term("given-back", 2)),
+            Acquired::Granted(term("new-1", 1)),
+        ]
+    );
+    store.collect(three.id()).await.expect("the store answers");
+    let record = lease(&store, "orphaned").await;
+    assert_eq!((record.token, record.holder.as_ref()), (Token(2), Some(one.id())), "it is left alone");
+    one.close().await;
+    store.collect(one.id()).await.expect("the store answers");
+    let left = all_leases(&store, &pool("work")).await;
+    let left: Vec<_> =
+        left.iter().filter(|lease| lease.holder.is_some()).map(|lease| &lease.resource).collect();
+    assert_eq!(left, [&held.resource], "all of it is found again");
+}
+
 /// The most items one call may carry are carried.
 pub async fn a_batch_at_its_limit_is_granted_whole<H: Harness>() {
     let harness = H::fresh().await;

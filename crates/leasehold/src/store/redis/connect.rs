@@ -15,7 +15,7 @@ use crate::store::{Host, StoreError};
 /// How long one server may take to take a connection.
 const CONNECT_MAX: Duration = Duration::from_millis(1500);
 /// The version of the layout of keys that this code writes.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 /// The oldest server whose scripts are replicated by their effects and whose users have rights.
 const OLDEST: u32 = 6;
 
@@ -126,8 +126,7 @@ async fn check(
         .await
         .map_err(told)?;
     if written.is_some_and(|written| written > VERSION) {
-        let said = format!("{place} was written by a newer Leasehold; update this one");
-        return Err(StoreError::misconfigured(said));
+        return Err(StoreError::misconfigured(failure::newer(&place)));
     }
     Ok(())
 }

@@ -26,6 +26,7 @@ pub(super) fn told(place: &str, error: RedisError) -> StoreError {
         (_, "MIRROR") => refused(format!(
             "{place} is used with other values of mirror= or poll= already; all members of a store must give the same"
         )),
+        (_, "VERSION") => refused(newer(place)),
         (_, "WRONGTYPE") => refused(format!(
             "{place} has a key of another kind where Leasehold keeps its own; choose another prefix or database"
         )),
@@ -64,6 +65,11 @@ pub(super) fn told(place: &str, error: RedisError) -> StoreError {
     };
     // A server that does not know AUTH repeats what it was given.
     if error.kind() == ErrorKind::AuthenticationFailed { told } else { told.caused_by(error) }
+}
+
+/// Why what a later version wrote is left alone.
+pub(super) fn newer(place: &str) -> String {
+    format!("{place} was written by a newer Leasehold; update this one")
 }
 
 /// Why a cluster is refused.

@@ -9,7 +9,7 @@ use super::args::Args;
 use super::reply::Fields;
 use super::{ITEMS_MAX, RedisStore, failure, scripts};
 use crate::clock::{self, Moment};
-use crate::lease::{MemberId, ResourceId, TOKEN_MAX, Term};
+use crate::lease::{MemberId, ResourceId, TOKEN_MAX, Term, Token};
 use crate::store::{Acquired, Answer, StoreError, Wanted};
 
 /// A foreign lease that has no end, or is about to end, is looked at again after so many milliseconds.
@@ -47,10 +47,6 @@ impl RedisStore {
     ) -> Result<Acquired, StoreError> {
         let resource = wanted.resource.clone();
         match outcome.text()?.as_str() {
-            "granted" => {
-                outcome.text()?;
-                Ok(Acquired::Granted(Term { resource, token: outcome.token()? }))
-            }
             "held" => Ok(Acquired::Held { by: outcome.member()?, token: outcome.token()? }),
             "foreign" => {
                 let (by, token) = (outcome.member()?, outcome.token()?);
@@ -63,7 +59,11 @@ impl RedisStore {
                 let said = format!("the tokens of {resource} are used up: {TOKEN_MAX} is the last");
                 Err(StoreError::misconfigured(said))
             }
-            _ => Err(failure::unreadable(&self.shared.address.place, "an answer")),
+            // Nothing but a token: it was granted.
+            token => match token.parse() {
+                Ok(token) => Ok(Acquired::Granted(Term { resource, token: Token(token) })),
+                Err(_) => Err(failure::unreadable(&self.shared.address.place, "an answer")),
+            },
         }
     }
 

@@ -26,6 +26,7 @@ macro_rules! scripts {
                     include_str!("lua/era.lua"),
                     include_str!("lua/notice.lua"),
                     include_str!("lua/names.lua"),
+                    include_str!("lua/record.lua"),
                     include_str!("lua/rows.lua"),
                     include_str!("lua/standing.lua"),
                     include_str!("lua/session.lua"),
@@ -64,7 +65,9 @@ scripts! {
     REFRESH = "refresh.lua";
     RELEASE = "release.lua";
     REVOKE = "revoke.lua";
+    SWEEP = "sweep.lua";
     THAW = "thaw.lua";
+    UPGRADE = "upgrade.lua";
 }
 
 /// Every member asks this all the time: it has nothing in it that reading does not need.
@@ -73,6 +76,7 @@ pub(super) static CHANGED: LazyLock<Script> = LazyLock::new(|| {
         include_str!("lua/era.lua"),
         include_str!("lua/notice.lua"),
         include_str!("lua/names.lua"),
+        include_str!("lua/record.lua"),
         include_str!("lua/rows.lua"),
         include_str!("lua/changed.lua"),
     ))
@@ -84,6 +88,7 @@ pub(super) static QUIET: LazyLock<Script> = LazyLock::new(|| {
         include_str!("lua/era.lua"),
         include_str!("lua/notice.lua"),
         include_str!("lua/names.lua"),
+        include_str!("lua/record.lua"),
         include_str!("lua/rows.lua"),
         include_str!("lua/quiet.lua"),
         include_str!("lua/changed.lua"),
@@ -95,6 +100,7 @@ pub(super) static EMIT: LazyLock<Script> = LazyLock::new(|| {
     Script::new(concat!(
         include_str!("lua/seen.lua"),
         include_str!("lua/names.lua"),
+        include_str!("lua/record.lua"),
         include_str!("lua/standing.lua"),
         include_str!("lua/emit.lua"),
     ))

@@ -4,19 +4,40 @@ local found = session(arg(1))
 if era.frozen or not found or not found.ended then
     return answer('done')
 end
-local id, pool = found.id, found.pool
-local over, strange = {}, {}
-for _, resource in ipairs(redis.call('SRANDMEMBER', held_key(pool, id), arg(2))) do
-    local record = redis.call('HMGET', lease_key(pool, resource), 'holder', 'offer_to', 'offer_load')
-    if record[1] == id then
-        over[#over + 1] = { resource, record[2], record[3] }
-    else
-        strange[#strange + 1] = resource
+local id, pool, most = found.id, found.pool, tonumber(arg(2))
+
+-- Some of what the session is said to hold: entries, each a resource or a group, and all resources that they name.
+local function some()
+    local entries, resources = {}, {}
+    for _, entry in ipairs(redis.call('SRANDMEMBER', held_key(pool, id), 1)) do
+        local is_group = string.find(entry, '\31', 1, true)
+        entries = is_group and { entry } or redis.call('SRANDMEMBER', held_key(pool, id), most)
+    end
+    for place, entry in ipairs(entries) do
+        if #resources >= most then
+            entries[place] = nil
+        else
+            for _, resource in ipairs(split(entry)) do
+                resources[#resources + 1] = resource
+            end
+        end
+    end
+    return entries, resources
+end
+
+local entries, resources = some()
+local known, over, seen = records(pool, resources), {}, {}
+for place, resource in ipairs(resources) do
+    local record = known[place]
+    -- What is said may lag behind the record, which counts.
+    if record and record[HOLDER] == id and not seen[resource] then
+        seen[resource] = true
+        over[#over + 1] = { resource, record[OFFER_TO], record[OFFER_LOAD] }
     end
 end
 clear(pool, id, over)
-if #strange > 0 then
-    redis.call('SREM', held_key(pool, id), unpack(strange))
+if #entries > 0 then
+    redis.call('SREM', held_key(pool, id), unpack(entries))
 end
 tell(pool)
 if redis.call('SCARD', held_key(pool, id)) > 0 then

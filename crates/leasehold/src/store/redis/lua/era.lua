@@ -21,13 +21,22 @@ if not live then
     return redis.error_reply('READONLY the server is a replica')
 end
 
+-- How leases are kept: see record.lua. A store that knows nothing is begun as we know best.
+local version, layout
 local era = {}
 do
     local found = redis.call('HMGET', era_key, 'identity', 'nonce', 'frozen', 'token_base', 'ttl_max', 'seq',
-        'mirror', 'poll')
+        'mirror', 'poll', 'version')
     era.known = found[2] and true or false
+    version = era.known and tonumber(found[9] or '1') or 2
+    if version > 2 then
+        return redis.error_reply('VERSION the store was written by a newer Leasehold')
+    end
+    -- Who knows version 1 only compares these two with what it expects, and does nothing.
+    layout = version > 1 and whole(version) .. ' ' or ''
+    live = layout .. live
     -- Who mirrors another pool, or elsewhere, keeps its records under other keys: there would be two truths.
-    if era.known and (found[7] ~= ARGV[3] or found[8] ~= ARGV[4]) then
+    if era.known and (found[7] ~= layout .. ARGV[3] or found[8] ~= ARGV[4]) then
         return redis.error_reply('MIRROR the store is used with other options')
     end
     era.identity = found[1] or ''
@@ -46,9 +55,9 @@ local function step()
 end
 
 local function write_era()
-    redis.call('HSET', era_key, 'version', '1', 'identity', era.identity, 'nonce', era.nonce,
+    redis.call('HSET', era_key, 'version', whole(version), 'identity', era.identity, 'nonce', era.nonce,
         'frozen', era.frozen and '1' or '0', 'token_base', whole(era.token_base),
-        'ttl_max', whole(era.ttl_max), 'seq', whole(era.seq), 'mirror', ARGV[3], 'poll', ARGV[4])
+        'ttl_max', whole(era.ttl_max), 'seq', whole(era.seq), 'mirror', layout .. ARGV[3], 'poll', ARGV[4])
 end
 
 local function tell(pool)

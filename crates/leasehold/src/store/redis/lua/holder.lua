@@ -8,8 +8,8 @@ if era.frozen then
     return answer('frozen')
 end
 pool = found and found.pool or pool
-local record = redis.call('HMGET', lease_key(pool, resource), 'token', 'holder')
-local token, holder = record[1] or '0', record[2] or ''
+local record = records(pool, { resource })[1] or { '0', '' }
+local token, holder = record[TOKEN], record[HOLDER]
 local other = foreigner(pool, resource, holder)
 if not other and holder ~= '' and not ended(holder) then
     other = holder

@@ -28,24 +28,32 @@ local function show_node(pool, id, ttl)
     end
 end
 
--- Says that leases changed, to whoever reads by cursor and whoever listens. Each change has a number of its own. `records`
--- are what they are now, where that is known.
-local function touch_leases(pool, resources, records)
+-- Writes what leases are now, and says so to whoever reads by cursor and whoever listens. Each change has a number of its own.
+local function keep(pool, resources, kept)
     if #resources == 0 then
         return
     end
     era.seq = redis.call('HINCRBY', era_key, 'seq', #resources)
-    local order, rows = {}, {}
+    local before, packed, order, rows = era.seq - #resources, is_packed(pool), {}, {}
     for place, resource in ipairs(resources) do
-        local number = whole(era.seq - #resources + place)
+        local number, record = whole(before + place), kept[place]
         order[2 * place - 1], order[2 * place] = number, resource
-        rows[2 * place - 1] = resource
-        rows[2 * place] = records and row(number, 'leases', records[place], resource)
-            or row_of(number, pool, 'leases', resource)
+        rows[2 * place - 1], rows[2 * place] = resource, row(number, 'leases', record, resource)
+        if not packed then
+            redis.call('HSET', lease_key(pool, resource), 'token', record[TOKEN], 'holder', record[HOLDER],
+                'ttl', record[TTL], 'revoked', record[REVOKED], 'offer_to', record[OFFER_TO],
+                'offer_load', record[OFFER_LOAD], 'foreign', record[FOREIGN])
+        end
     end
     redis.call('ZADD', leases_key(pool), unpack(order))
     redis.call('HSET', rows_key(pool, 'leases'), unpack(rows))
     tell(pool)
+end
+
+-- Says that a session no longer holds these.
+local function let_go(pool, holder, resources)
+    redis.call('SREM', held_key(pool, holder), unpack(resources))
+    redis.call('SREM', revoked_key(pool, holder), unpack(resources))
 end
 
 -- Frees what one session holds. The records stay: they keep the tokens. Each item: resource, successor, load.
@@ -53,54 +61,83 @@ local function clear(pool, holder, items)
     local resources = {}
     for place, item in ipairs(items) do
         resources[place] = item[1]
-        redis.call('HSET', lease_key(pool, item[1]), 'holder', '', 'revoked', '0',
-            'offer_to', item[2] or '', 'offer_load', item[3] or '')
         unmirror(pool, item[1], holder)
     end
-    if #resources > 0 then
-        redis.call('SREM', held_key(pool, holder), unpack(resources))
-        redis.call('SREM', revoked_key(pool, holder), unpack(resources))
+    if #resources == 0 then
+        return
     end
-    touch_leases(pool, resources)
+    local kept = records(pool, resources)
+    for place, item in ipairs(items) do
+        local record = kept[place]
+        record[HOLDER], record[REVOKED] = '', '0'
+        record[OFFER_TO], record[OFFER_LOAD] = item[2] or '', item[3] or ''
+    end
+    let_go(pool, holder, resources)
+    keep(pool, resources, kept)
 end
 
 -- Gives leases to one session. Each item: resource, token, whether it stays revoked, who held it before.
 local function give(pool, id, ttl, items)
-    local resources, records = {}, {}
+    local resources, kept, revoked = {}, {}, {}
     for place, item in ipairs(items) do
-        resources[place], records[place] = item[1], { item[2], id, ttl, item[3] and '1' or '0' }
-        if item[4] ~= '' and item[4] ~= id then
-            redis.call('SREM', held_key(pool, item[4]), item[1])
-            redis.call('SREM', revoked_key(pool, item[4]), item[1])
+        resources[place], kept[place] = item[1], { item[2], id, ttl, item[3] and '1' or '0', '', '', '' }
+        if item[3] then
+            revoked[#revoked + 1] = item[1]
         end
-        redis.call('HSET', lease_key(pool, item[1]), 'token', item[2], 'holder', id, 'ttl', ttl,
-            'revoked', item[3] and '1' or '0', 'offer_to', '', 'offer_load', '', 'foreign', '')
+        if item[4] ~= '' and item[4] ~= id then
+            let_go(pool, item[4], { item[1] })
+        end
         mirror(pool, item[1], id, ttl)
     end
     if #resources > 0 then
         redis.call('SADD', held_key(pool, id), unpack(resources))
         redis.call('SREM', revoked_key(pool, id), unpack(resources))
-        for _, item in ipairs(items) do
-            if item[3] then
-                redis.call('SADD', revoked_key(pool, id), item[1])
-            end
-        end
     end
-    touch_leases(pool, resources, records)
+    if #revoked > 0 then
+        redis.call('SADD', revoked_key(pool, id), unpack(revoked))
+    end
+    keep(pool, resources, kept)
 end
 
--- Notes who else has a lease that no member holds, for members to see. It decides nothing: the mirror does.
-local function note(pool, resource, name)
-    local key = lease_key(pool, resource)
-    redis.call('HSETNX', key, 'token', '0')
-    redis.call('HSET', key, 'holder', '', 'ttl', '0', 'revoked', '0', 'foreign', name)
+-- Gives leases that nobody was ever given, in a packed pool, all under the same token. They are one change with one number,
+-- and a group: one entry in the order and among what the session holds. As a lease is given for the first time only once, it is in
+-- no second group; its later changes have entries of their own.
+local function give_first(pool, id, ttl, token, resources)
+    if #resources == 0 then
+        return
+    end
+    local number, rows, group = whole(step()), {}, table.concat(resources, '\31')
+    local start = row(number, 'leases', { token, id, ttl, '0' }, '')
+    for place, resource in ipairs(resources) do
+        rows[2 * place - 1], rows[2 * place] = resource, start .. resource
+    end
+    redis.call('HSET', rows_key(pool, 'leases'), unpack(rows))
+    redis.call('ZADD', leases_key(pool), number, group)
+    redis.call('SADD', held_key(pool, id), group)
+    tell(pool)
+end
+
+-- Notes who else has leases that no member holds, for members to see. It decides nothing: the mirror does. Each item: resource,
+-- who, the record as it is.
+local function note(pool, items)
+    local resources, kept = {}, {}
+    for place, item in ipairs(items) do
+        local record = item[3]
+        if (record[HOLDER] or '') ~= '' then
+            let_go(pool, record[HOLDER], { item[1] })
+        end
+        resources[place] = item[1]
+        kept[place] = { record[TOKEN] or '0', '', '0', '0', record[OFFER_TO], record[OFFER_LOAD], item[2] }
+    end
+    keep(pool, resources, kept)
 end
 
 -- The terms of a session that its beats do not extend.
 local function revoked_terms(pool, id)
     local terms = redis.call('SMEMBERS', revoked_key(pool, id))
+    local known = records(pool, terms)
     for place, resource in ipairs(terms) do
-        terms[place] = { resource, redis.call('HGET', lease_key(pool, resource), 'token') }
+        terms[place] = { resource, known[place] and known[place][TOKEN] }
     end
     return terms
 end

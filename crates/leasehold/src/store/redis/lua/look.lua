@@ -6,19 +6,15 @@ end
 local outcomes, changed = {}, {}
 for place = 2, #ARGV - 9 do
     local resource = arg(place)
-    local record = redis.call('HMGET', lease_key(pool, resource), 'token', 'holder', 'foreign')
-    local holder, noted = record[2] or '', record[3] or ''
+    local record = records(pool, { resource })[1] or {}
+    local holder, noted = record[HOLDER] or '', record[FOREIGN] or ''
     local other = foreigner(pool, resource, holder)
     outcomes[#outcomes + 1] = other
-            and { resource, other, record[1] or '0', redis.call('PTTL', mirror_key(resource)) }
+            and { resource, other, record[TOKEN] or '0', redis.call('PTTL', mirror_key(resource)) }
         or { resource }
     if holder == '' and noted ~= (other or '') then
-        changed[#changed + 1] = { resource, other or '' }
+        changed[#changed + 1] = { resource, other or '', record }
     end
 end
-for place, item in ipairs(changed) do
-    note(pool, item[1], item[2])
-    changed[place] = item[1]
-end
-touch_leases(pool, changed)
+note(pool, changed)
 return answer('done', outcomes)

@@ -1,6 +1,6 @@
 -- Writes the first era. One that is there stays as it is. Own arguments: 1 '1' if it begins frozen.
 if era.known then
-    return answer('found', redis.call('HGET', era_key, 'version') or '1')
+    return answer('found', whole(version), redis.call('HGET', era_key, 'leftover') or '0')
 end
 era.identity, era.nonce, era.known = live, ARGV[8], true
 era.frozen = arg(1) == '1'

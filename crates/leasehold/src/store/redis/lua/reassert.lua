@@ -16,11 +16,15 @@ if not era.frozen then
     return answer('gone')
 end
 -- First everything is decided, then everything is written.
-local outcomes, kept, seen = {}, {}, {}
+local resources, outcomes, kept, seen = {}, {}, {}, {}
+for place = 9, #ARGV - 9, 2 do
+    resources[#resources + 1] = arg(place)
+end
+local known = records(pool, resources)
 for place = 9, #ARGV - 9, 2 do
     local resource, token = arg(place), tonumber(arg(place + 1))
-    local record = redis.call('HMGET', lease_key(pool, resource), 'token', 'holder', 'revoked')
-    local stored, holder, revoked = tonumber(record[1] or '-1'), record[2] or '', record[3] == '1'
+    local record = known[#outcomes + 1] or { '-1', '' }
+    local stored, holder, revoked = tonumber(record[TOKEN]), record[HOLDER], record[REVOKED] == '1'
     if seen[resource] then
         -- It was said twice: the second is judged by what the first made of it.
         stored, holder, revoked = seen[resource][1], id, seen[resource][2]

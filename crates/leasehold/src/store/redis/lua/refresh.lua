@@ -10,7 +10,7 @@ end
 if era.frozen and found.reasserted ~= era.nonce and not found.ended then
     return answer('frozen')
 end
-local id, pool, lost, marked = found.id, found.pool, {}, {}
+local id, pool, lost, marked, kept = found.id, found.pool, {}, {}, {}
 local page = redis.call('SSCAN', held_key(pool, id), arg(2), 'COUNT', arg(3))
 -- As a rule all mirrors and rows say what they should, and two questions tell.
 local shown, rows, keys = {}, {}, {}
@@ -26,20 +26,19 @@ local function is_in_order(place)
         and string.match(rows[place], '^%d+\31%d+\31([^\31]*)') == id
 end
 local function look_after(resource)
-    local key = lease_key(pool, resource)
-    local record = redis.call('HMGET', key, 'token', 'holder', 'revoked')
-    if record[2] ~= id then
+    local record = records(pool, { resource })[1]
+    if not record or record[HOLDER] ~= id then
         -- The set may lag behind the record where the server lost keys; the record counts.
         redis.call('SREM', held_key(pool, id), resource)
     elseif found.ended then
         unmirror(pool, resource, id)
     elseif foreigner(pool, resource, id) then
-        if record[3] ~= '1' then
-            redis.call('HSET', key, 'revoked', '1')
+        if record[REVOKED] ~= '1' then
+            record[REVOKED] = '1'
             redis.call('SADD', revoked_key(pool, id), resource)
-            marked[#marked + 1] = resource
+            marked[#marked + 1], kept[#kept + 1] = resource, record
         end
-        lost[#lost + 1] = { resource, record[1] }
+        lost[#lost + 1] = { resource, record[TOKEN] }
     else
         mirror(pool, resource, id, found.ttl)
     end
@@ -54,5 +53,5 @@ end
 if found.ended then
     redis.call('DEL', node_key(id))
 end
-touch_leases(pool, marked)
+keep(pool, marked, kept)
 return answer('done', page[1], lost)

@@ -5,10 +5,14 @@ if not found then
     return answer(refused)
 end
 -- First everything is decided, then everything is written.
-local gone, outcomes, freed = {}, {}, {}
+local resources, gone, outcomes, freed = {}, {}, {}, {}
+for place = 5, #ARGV - 9, 4 do
+    resources[#resources + 1] = arg(place)
+end
+local known = records(found.pool, resources)
 for place = 5, #ARGV - 9, 4 do
     local resource = arg(place)
-    if not gone[resource] and holder_of(found.pool, resource, arg(place + 1)) == found.id then
+    if not gone[resource] and holder_by(known[#outcomes + 1], arg(place + 1)) == found.id then
         gone[resource] = true
         freed[#freed + 1] = { resource, arg(place + 2), arg(place + 3) }
         outcomes[#outcomes + 1] = 1

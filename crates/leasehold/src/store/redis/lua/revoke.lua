@@ -3,11 +3,12 @@ if era.frozen then
     return answer('frozen')
 end
 local pool, resource = arg(1), arg(2)
-local holder = holder_of(pool, resource, arg(3))
+local record = records(pool, { resource })[1]
+local holder = holder_by(record, arg(3))
 if not holder or ended(holder) then
     return answer('not held')
 end
-redis.call('HSET', lease_key(pool, resource), 'revoked', '1')
+record[REVOKED] = '1'
 redis.call('SADD', revoked_key(pool, holder), resource)
-touch_leases(pool, { resource })
+keep(pool, { resource }, { record })
 return answer('marked')

@@ -1,13 +1,6 @@
 -- What readers are told of a lease or a session, in one text with the number of its last change: many read what one writes.
 -- A row whose number is not that of the last change is not of the record as it is.
-local fields_of = {
-    leases = { 'token', 'holder', 'ttl', 'revoked', 'offer_to', 'offer_load', 'foreign' },
-    sessions = { 'ttl', 'beat', 'ended', 'profile' },
-}
-
-local function rows_key(pool, kind)
-    return prefix .. ':' .. pool .. ':rows:' .. kind
-end
+local fields_of = { leases = lease_fields, sessions = { 'ttl', 'beat', 'ended', 'profile' } }
 
 local function record_key(pool, kind, name)
     return kind == 'sessions' and session_key(name) or lease_key(pool, name)

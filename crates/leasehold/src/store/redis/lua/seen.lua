@@ -6,11 +6,13 @@ local function arg(number)
     return ARGV[9 + number]
 end
 
-local nonce, frozen = ARGV[5], false
+local nonce, frozen, version = ARGV[5], false, 1
 do
     local live = string.match(redis.call('INFO', 'replication'), 'role:master.-master_replid:(%w+)')
-    local found = redis.call('HMGET', KEYS[1], 'identity', 'nonce', 'seq', 'frozen')
-    if found[1] ~= live or found[2] ~= nonce or tonumber(found[3]) < tonumber(ARGV[6]) then
+    local found = redis.call('HMGET', KEYS[1], 'identity', 'nonce', 'seq', 'frozen', 'version')
+    version = tonumber(found[5] or '1')
+    live = (version > 1 and found[5] .. ' ' or '') .. live
+    if version > 2 or found[1] ~= live or found[2] ~= nonce or tonumber(found[3]) < tonumber(ARGV[6]) then
         return { 'unseen' }
     end
     frozen = found[4] == '1'

@@ -27,11 +27,14 @@ local function foreigner(pool, resource, holder)
     return value
 end
 
--- Who holds exactly this term; nil if nobody does.
-local function holder_of(pool, resource, token)
-    local found = redis.call('HMGET', lease_key(pool, resource), 'token', 'holder', 'revoked')
-    if found[1] ~= token or not found[2] or found[2] == '' then
+-- Who holds exactly this term, given its record; nil if nobody does.
+local function holder_by(record, token)
+    if not record or record[TOKEN] ~= token or record[HOLDER] == '' then
         return nil
     end
-    return found[2], found[3] == '1'
+    return record[HOLDER], record[REVOKED] == '1'
+end
+
+local function holder_of(pool, resource, token)
+    return holder_by(records(pool, { resource })[1], token)
 end
