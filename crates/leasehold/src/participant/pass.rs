@@ -20,8 +20,8 @@ use crate::discover::with_causes;
 use crate::lease::MemberId;
 use crate::ledger::Reason;
 use crate::mistakes::{Mistake, made};
+use crate::plan;
 use crate::plan::rendezvous::hash_id;
-use crate::plan::{self, Facts, Planner};
 use crate::store::{Hint, Hints, StoreError};
 use crate::view::News;
 
@@ -139,18 +139,7 @@ impl Member {
     pub(super) fn learn(&mut self, news: &News) {
         self.doubts.add(news);
         let members = self.members();
-        if *news == News::Anything {
-            let (resources, budget) = (self.view.resources(), self.settings.budget);
-            self.planner = Planner::new(Facts { members, resources, budget });
-        } else {
-            for id in news.resources() {
-                match self.view.resource(id) {
-                    Some(resource) => self.planner.put(resource),
-                    None => self.planner.remove(id),
-                }
-            }
-            self.planner.set_members(members);
-        }
+        self.view.inform(&mut self.planner, news, members);
     }
 
     /// The members as the view has them, with what we know better about ourselves.

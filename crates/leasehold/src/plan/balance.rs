@@ -27,8 +27,7 @@ pub(super) fn even_out(board: &mut Board<'_>, held_max: usize) {
 
 /// Whether the loads leave anything to do at all, which is cheap to know.
 fn can_improve(board: &Board<'_>, loose_only: bool) -> bool {
-    let movable =
-        |item: &&Item<'_>| Kind::of(item, board).is_some_and(|kind| kind.is_loose() || !loose_only);
+    let movable = |item: &&Item<'_>| Kind::of(item, board).is_some_and(|kind| kind.is_loose() || !loose_only);
     // Resources are ordered by weight, so the last is the lightest.
     let last = board.items.iter().rev().find(movable).map(|item| item.weight);
     let kept = board.kept.lots().filter(|(lot, _)| !loose_only && Kind::of_kept(*lot, board).is_some());

@@ -204,9 +204,8 @@ fn arrange<'a>(
 ) -> Vec<Item<'a>> {
     let places: HashMap<&str, u32> = members.iter().map(|member| member.id.as_str()).zip(0..).collect();
     let resource = |at: u32| &resources[at as usize];
-    let mut order: Vec<(Reverse<u32>, u64, u32)> = some
-        .map(|at| (Reverse(resource(at).weight.max(1)), hash_id(resource(at).id.as_str()), at))
-        .collect();
+    let mut order: Vec<(Reverse<u32>, u64, u32)> =
+        some.map(|at| (Reverse(resource(at).weight.max(1)), hash_id(resource(at).id.as_str()), at)).collect();
     order.sort_unstable_by(|one, two| {
         (one.0, one.1).cmp(&(two.0, two.1)).then_with(|| resource(one.2).id.cmp(&resource(two.2).id))
     });

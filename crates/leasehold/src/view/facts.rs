@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::View;
+use super::{News, View};
 use crate::lease::{MemberId, ResourceId};
-use crate::plan::{self, Facts};
+use crate::plan::{self, Facts, Planner};
 use crate::store::{Declared, LeaseRecord, ListingId, Mark, MarkKind};
 
 /// The kinds of marks that say something about a resource to the plan.
@@ -16,6 +16,23 @@ impl View {
     #[must_use]
     pub fn facts(&self, budget: usize) -> Facts {
         Facts { members: self.members(), resources: self.resources(), budget }
+    }
+
+    /// Brings a planner up to date that knows everything but this news. Its members are given, because whoever plans may know
+    /// more of itself than the view does.
+    pub fn inform(&self, planner: &mut Planner, news: &News, members: Vec<plan::Member>) {
+        if *news == News::Anything {
+            let budget = planner.facts().budget;
+            *planner = Planner::new(Facts { members, resources: self.resources(), budget });
+            return;
+        }
+        for id in news.resources() {
+            match self.resource(id) {
+                Some(resource) => planner.put(resource),
+                None => planner.remove(id),
+            }
+        }
+        planner.set_members(members);
     }
 
     /// Everybody whose session is alive.

@@ -126,7 +126,10 @@ mod tests {
     fn a_mark_is_news_of_its_resource_or_of_everybody() {
         assert_eq!(marked(MarkKind::Pin, "r1"), of([1]));
         assert_eq!(marked(MarkKind::Floor, "r2"), of([2]));
-        assert_eq!([MarkKind::Drain, MarkKind::Cordon].map(|kind| marked(kind, "r1")), [News::Anything, News::Anything]);
+        assert_eq!(
+            [MarkKind::Drain, MarkKind::Cordon].map(|kind| marked(kind, "r1")),
+            [News::Anything, News::Anything]
+        );
         assert_eq!(marked(MarkKind::Key, "no id of a resource"), of([]));
     }
 }
