@@ -19,6 +19,8 @@ use tokio::sync::mpsc;
 /// Nobody falls silent while this runs.
 const TTL: Duration = Duration::from_secs(3600);
 const TURNS: usize = 30;
+/// Long enough for what came of the last one to be over.
+const PAUSE: Duration = Duration::from_millis(500);
 const BATCH: usize = 1000;
 
 /// A session that holds and lets go, and is no member otherwise.
@@ -110,11 +112,13 @@ async fn measure(resources: usize, members: usize) {
         .expect("a member");
     let mut status = member.status();
     status.wait_for(|status| status.held.len() == own).await.expect("a member");
-    while work.try_recv().is_ok() {}
+    for _ in 0..own {
+        work.recv().await.expect("a member");
+    }
     let me = status.borrow().member.clone().expect("a session");
     let mut took = Vec::new();
     for turn in 0..TURNS {
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        tokio::time::sleep(PAUSE).await;
         let count = others.len();
         let resource = others[turn % count].hand_over(&*store, &me).await;
         let released = clock::now();

@@ -20,7 +20,7 @@ fn main() {
     for (resources, members) in [(10_000, 10), (1_000_000, 100)] {
         println!("{resources} resources, {members} members");
         let ceiling = hashing(resources, members);
-        println!("  {:<28} {:>9.1} ms", "hashing all pairs", millis(ceiling));
+        println!("  {:<28} {:>9.2} ms", "hashing all pairs", millis(ceiling));
         let free = facts(resources, members);
         let first = time("all free", &free, ceiling);
 
@@ -63,7 +63,7 @@ fn report(what: &str, plan: &Plan, took: Duration, ceiling: Duration) {
     let ratio = took.as_secs_f64() / ceiling.as_secs_f64();
     let (moves, placements) = (plan.moves().len(), plan.placements().len());
     println!(
-        "  {what:<28} {:>9.1} ms  {ratio:>5.1} x hashing, {moves} moves, {placements} placed",
+        "  {what:<28} {:>9.2} ms  {ratio:>5.1} x hashing, {moves} moves, {placements} placed",
         millis(took)
     );
 }

@@ -9,6 +9,8 @@
 //! - Every move makes things more even, so members with different views never send work in circles.
 //! - Work is never left alone: what should move stays until somebody can take it.
 //!
+//! Whoever plans again and again keeps a [`Planner`], which is told what changed and comes to the same plan.
+//!
 //! The steps follow the data: lay out the facts ([`Facts`]), let holders keep what they may, place what is free,
 //! find somebody for what must go, make room, even out, and put the moves into order.
 

@@ -11,6 +11,9 @@ use leasehold::store::Offer;
 use proptest::prelude::*;
 use world::*;
 
+/// After so many rounds most pools of this size are at rest.
+const ROUNDS: usize = 8;
+
 /// Something that happens to a pool. Numbers are taken modulo what there is.
 #[derive(Debug, Clone)]
 enum Change {
@@ -31,10 +34,10 @@ enum Change {
     Capacity(usize, Option<u64>),
     Join(usize),
     Die(usize),
-    /// Everybody takes what the plan gives it, or hands over what the plan moves away.
+    /// Everybody takes what the plan gives it, or lets go of what the plan moves away.
     Take,
     HandOver,
-    /// The pool comes to rest.
+    /// Both, many times.
     Settle,
 }
 
@@ -114,9 +117,13 @@ impl Change {
             Self::HandOver => {
                 let plan = Plan::compute(facts);
                 plan.moves().iter().filter(|step| step.now).for_each(|step| release(facts, step));
+                plan.drops().iter().for_each(|step| at(facts, &step.resource).holder = None);
             }
             Self::Settle => {
-                settle(facts);
+                for _ in 0..ROUNDS {
+                    Self::HandOver.happen(facts);
+                    Self::Take.happen(facts);
+                }
             }
             Self::Remove(_) | Self::Die(_) => {}
         }
@@ -186,7 +193,7 @@ proptest! {
     ) {
         let mut facts = Facts { budget, ..facts };
         if settled {
-            settle(&mut facts);
+            Change::Settle.happen(&mut facts);
         }
         let mut planner = Planner::new(facts.clone());
         agrees(&mut planner, &facts)?;

@@ -155,8 +155,7 @@ impl Artist {
             self.stale = false;
         }
         let healed = before.head.trouble.is_some();
-        let changed =
-            first || news || planned || beats || rows > 0 || healed || history != self.history;
+        let changed = first || news || planned || beats || rows > 0 || healed || history != self.history;
         if !changed {
             return Ok((None, more));
         }

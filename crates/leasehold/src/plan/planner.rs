@@ -195,3 +195,77 @@ enum Sort {
     Foreign,
     Open,
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn member(number: usize) -> Member {
+        Member {
+            id: format!("m{number}").parse().unwrap(),
+            name: format!("m{number}").parse().unwrap(),
+            capacity: None,
+            labels: BTreeMap::new(),
+            ready: true,
+            settled: true,
+            leaving: false,
+            drained: false,
+            cordoned: false,
+            listing: None,
+        }
+    }
+
+    fn resource(number: usize, holder: Option<usize>) -> Resource {
+        Resource {
+            id: format!("r{number}").parse().unwrap(),
+            weight: 1,
+            requires: Arc::default(),
+            declared: true,
+            listed_by: Arc::default(),
+            paused: false,
+            pinned: None,
+            holder: holder.map(|number| member(number).id),
+            offer: None,
+        }
+    }
+
+    /// Three members with ten resources each, of which one is as it is given.
+    fn planner(other: Resource) -> Planner {
+        let members = (0..3).map(member).collect();
+        let resources = (0..30).map(|number| resource(number, Some(number % 3))).collect();
+        let mut planner = Planner::new(Facts { members, resources, budget: usize::MAX });
+        planner.put(other);
+        planner
+    }
+
+    /// How many resources are laid out to plan what is so by now, and whether that is enough.
+    fn laid_out(planner: &mut Planner) -> (usize, bool) {
+        planner.plan();
+        let mut board = planner.sorted.as_ref().unwrap().board(&planner.facts);
+        Plan::on(&mut board, usize::MAX);
+        (board.items.len(), !board.missed)
+    }
+
+    #[test]
+    fn what_stays_is_not_laid_out() {
+        assert_eq!(laid_out(&mut planner(resource(7, Some(1)))), (0, true));
+        assert_eq!(laid_out(&mut planner(resource(7, None))), (1, true));
+        assert_eq!(laid_out(&mut planner(resource(30, None))), (1, true), "a new one");
+        let mut removed = planner(resource(7, None));
+        removed.remove(&resource(7, None).id);
+        assert_eq!(laid_out(&mut removed), (0, true));
+    }
+
+    #[test]
+    fn where_something_that_stayed_has_to_move_everything_is_laid_out() {
+        let mut uneven = planner(resource(7, Some(0)));
+        assert_eq!(laid_out(&mut uneven), (0, false));
+        assert_eq!(uneven.plan().moves().len(), 1);
+        let mut full = planner(resource(7, Some(1)));
+        let small = Member { capacity: Some(9), ..member(1) };
+        full.set_members(vec![member(0), small, member(2)]);
+        assert_eq!(laid_out(&mut full), (0, false));
+    }
+}

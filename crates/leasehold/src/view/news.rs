@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::lease::ResourceId;
-use crate::store::{Mark, MarkKind};
+use crate::store::Mark;
 
 /// Where more is new than this, looking at everything costs little more.
 const NEWS_MAX: usize = 4096;
@@ -14,7 +14,7 @@ pub enum News {
     /// Nothing but beats.
     #[default]
     Nothing,
-    /// Leases, declarations and marks of these resources, or what no plan asks for; sessions and listings are as they were.
+    /// Leases, declarations and marks of these resources, or marks on members; sessions and listings are as they were.
     Of(BTreeSet<ResourceId>),
     /// Perhaps anything.
     Anything,
@@ -56,13 +56,11 @@ impl News {
         }
     }
 
-    /// Notes that this mark is other than before.
+    /// Notes that this mark is other than before. It may be one on a member, of which there are few.
     pub(super) fn note_mark(&mut self, mark: &Mark) {
-        match (mark.kind, mark.subject.parse()) {
-            // They are about members.
-            (MarkKind::Drain | MarkKind::Cordon, _) => *self = Self::Anything,
-            (_, Ok(resource)) => self.note(&resource),
-            (_, Err(_)) => self.note_other(),
+        match mark.subject.parse() {
+            Ok(resource) => self.note(&resource),
+            Err(_) => self.note_other(),
         }
     }
 
@@ -77,7 +75,7 @@ impl News {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::Version;
+    use crate::store::{MarkKind, Version};
 
     fn id(number: usize) -> ResourceId {
         ResourceId::new(format!("r{number}")).unwrap()
@@ -87,9 +85,9 @@ mod tests {
         News::Of(numbers.into_iter().map(id).collect())
     }
 
-    fn marked(kind: MarkKind, subject: &str) -> News {
+    fn marked(subject: &str) -> News {
         let mut news = News::Nothing;
-        let subject = subject.to_owned();
+        let (kind, subject) = (MarkKind::Pin, subject.to_owned());
         news.note_mark(&Mark { kind, subject, value: None, version: Version(1) });
         news
     }
@@ -123,13 +121,8 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_is_news_of_its_resource_or_of_everybody() {
-        assert_eq!(marked(MarkKind::Pin, "r1"), of([1]));
-        assert_eq!(marked(MarkKind::Floor, "r2"), of([2]));
-        assert_eq!(
-            [MarkKind::Drain, MarkKind::Cordon].map(|kind| marked(kind, "r1")),
-            [News::Anything, News::Anything]
-        );
-        assert_eq!(marked(MarkKind::Key, "no id of a resource"), of([]));
+    fn a_mark_is_news_of_its_resource_or_of_none() {
+        assert_eq!(marked("r1"), of([1]));
+        assert_eq!(marked("no id of a resource"), of([]));
     }
 }
