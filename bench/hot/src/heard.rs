@@ -75,7 +75,7 @@ pub(crate) fn hear(times: usize) {
     for turn in 0..=times {
         crowd.beat(turn);
         let refreshed = crowd.runtime.block_on(view.refresh(&crowd.store, &SystemClock)).expect("an answer");
-        listener.hear(&view, refreshed.at, refreshed.changed);
+        listener.hear(&view, refreshed.at, &refreshed.news);
         black_box(listener.silent(SystemClock.now()));
     }
 }

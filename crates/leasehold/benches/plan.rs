@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use leasehold::clock;
 use leasehold::plan::rendezvous::{hash_id, score};
-use leasehold::plan::{Facts, Plan, Resource};
+use leasehold::plan::{Facts, Plan, Planner, Resource};
 
 use self::facts::{facts, held, member};
 
@@ -20,13 +20,15 @@ fn main() {
     for (resources, members) in [(10_000, 10), (1_000_000, 100)] {
         println!("{resources} resources, {members} members");
         let ceiling = hashing(resources, members);
-        println!("  {:<28} {:>9.1} ms", "hashing all pairs", millis(ceiling));
+        println!("  {:<28} {:>9.2} ms", "hashing all pairs", millis(ceiling));
         let free = facts(resources, members);
         let first = time("all free", &free, ceiling);
 
         let held = held(&free, &first);
         let settled = time("all held, nothing to do", &held, ceiling);
         assert!(settled.moves().is_empty(), "a balanced pool must be left alone");
+
+        one_change(&held, ceiling);
 
         let mut joined = held.clone();
         joined.members.push(member(members));
@@ -53,14 +55,32 @@ fn main() {
 fn time(what: &str, facts: &Facts, ceiling: Duration) -> Plan {
     let start = clock::now();
     let plan = black_box(Plan::compute(black_box(facts)));
-    let took = clock::now().since(start);
+    report(what, &plan, clock::now().since(start), ceiling);
+    plan
+}
+
+fn report(what: &str, plan: &Plan, took: Duration, ceiling: Duration) {
     let ratio = took.as_secs_f64() / ceiling.as_secs_f64();
     let (moves, placements) = (plan.moves().len(), plan.placements().len());
     println!(
-        "  {what:<28} {:>9.1} ms  {ratio:>5.1} x hashing, {moves} moves, {placements} placed",
+        "  {what:<28} {:>9.2} ms  {ratio:>5.1} x hashing, {moves} moves, {placements} placed",
         millis(took)
     );
-    plan
+}
+
+/// Plans of a member that is told of single changes: the first takes stock of everything.
+fn one_change(held: &Facts, ceiling: Duration) {
+    let mut planner = Planner::new(held.clone());
+    planner.plan();
+    for (what, number) in [("one freed, the first time", 0), ("one freed", 1), ("another freed", 2)] {
+        let resource = Resource { holder: None, ..held.resources[number].clone() };
+        let start = clock::now();
+        planner.put(resource);
+        let plan = black_box(planner.plan());
+        report(what, &plan, clock::now().since(start), ceiling);
+        assert_eq!((plan.moves().len(), plan.placements().len()), (0, 1), "it is placed, nothing moves");
+        planner.put(held.resources[number].clone());
+    }
 }
 
 fn millis(took: Duration) -> f64 {

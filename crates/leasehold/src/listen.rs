@@ -7,7 +7,7 @@
 //! Invariant: a revoked term is counted only in a store that is not frozen, and anew in a new era: a holder that reasserts it trusts it
 //! again without having heard that it was revoked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,8 @@ use serde::{Deserialize, Serialize};
 use crate::clock::Moment;
 use crate::lease::{BeatNumber, MemberId, Nonce, ResourceId, Term, Token};
 use crate::mistakes::{Mistake, made};
-use crate::view::View;
+use crate::store::LeaseRecord;
+use crate::view::{News, View};
 
 /// How far apart reads may be, beyond a third of the TTL.
 const DEAF_SLACK: Duration = Duration::from_millis(500);
@@ -106,8 +107,8 @@ impl Listener {
             .collect()
     }
 
-    /// Takes in a view whose last answer arrived at `at`. `changed` says whether anything but beats is new in it.
-    pub fn hear(&mut self, view: &View, at: Moment, changed: bool) {
+    /// Takes in a view whose last answer arrived at `at`, and what is new in it.
+    pub fn hear(&mut self, view: &View, at: Moment, news: &News) {
         let gap = at.since(self.last_read);
         self.last_read = at;
         let Some(era) = view.era() else { return };
@@ -127,10 +128,9 @@ impl Listener {
         }
         self.hear_sessions(view, at, gap);
         self.hear_told(view, at, era.nonce);
-        // Where nothing is counted, nothing begins to be without a change. A new era has forgotten what was.
-        if changed || is_new_era || !self.orphans.is_empty() || !self.revoked.is_empty() {
-            self.hear_leases(view, at, gap, era.frozen);
-        }
+        // A new era has forgotten what was.
+        let news = if is_new_era { &News::Anything } else { news };
+        self.hear_leases(view, at, gap, era.frozen, news);
     }
 
     fn hear_sessions(&mut self, view: &View, at: Moment, gap: Duration) {
@@ -163,9 +163,18 @@ impl Listener {
     }
 
     /// Leases whose holder has no session at all, not even an ended one; and those that were revoked.
-    fn hear_leases(&mut self, view: &View, at: Moment, gap: Duration, frozen: bool) {
+    fn hear_leases(&mut self, view: &View, at: Moment, gap: Duration, frozen: bool, news: &News) {
         let (mut orphans, mut revoked) = (BTreeMap::new(), BTreeMap::new());
-        for (resource, lease) in view.leases() {
+        let leases: Box<dyn Iterator<Item = (&ResourceId, &LeaseRecord)>> = match news {
+            News::Anything => Box::new(view.leases().iter()),
+            // What is not counted does not begin to be without news of it.
+            few => {
+                let counted = self.orphans.keys().chain(self.revoked.keys());
+                let few: BTreeSet<&ResourceId> = counted.chain(few.resources()).collect();
+                Box::new(few.into_iter().filter_map(|resource| view.leases().get_key_value(resource)))
+            }
+        };
+        for (resource, lease) in leases {
             let Some(holder) = &lease.holder else { continue };
             let (before, counted) = match view.sessions().get(holder) {
                 None => (&self.orphans, &mut orphans),

@@ -9,6 +9,8 @@
 //! - Every move makes things more even, so members with different views never send work in circles.
 //! - Work is never left alone: what should move stays until somebody can take it.
 //!
+//! Whoever plans again and again keeps a [`Planner`], which is told what changed and comes to the same plan.
+//!
 //! The steps follow the data: lay out the facts ([`Facts`]), let holders keep what they may, place what is free,
 //! find somebody for what must go, make room, even out, and put the moves into order.
 
@@ -17,8 +19,10 @@ mod board;
 mod eligible;
 mod explain;
 mod facts;
+mod kept;
 mod outcome;
 mod place;
+mod planner;
 mod quota;
 mod rank;
 pub mod rendezvous;
@@ -33,6 +37,7 @@ pub use eligible::{Obstacle, may_take};
 pub use explain::{Candidate, Explanation, Outlook, Whereabouts, explain};
 pub use facts::{Facts, Member, NAME_LABEL, Resource};
 pub use outcome::{Drop, DropReason, Move, MoveReason, Placement, Quota, Unplaceable, UnplaceableReason};
+pub use planner::Planner;
 pub use rank::{rank, rank_of};
 
 use crate::lease::MemberId;
@@ -73,31 +78,30 @@ impl Plan {
     /// Computes the plan.
     #[must_use]
     pub fn compute(facts: &Facts) -> Self {
-        Self::compute_within(facts, facts.budget)
+        Self::on(&mut Board::lay_out(facts), facts.budget)
     }
 
-    fn compute_within(facts: &Facts, budget: usize) -> Self {
-        let mut board = Board::lay_out(facts);
-        place::place(&mut board);
-        room::make_room(&mut board);
+    fn on(board: &mut Board<'_>, budget: usize) -> Self {
+        place::place(board);
+        room::make_room(board);
         let budget = match budget {
             usize::MAX => usize::MAX,
-            budget => budget.saturating_sub(in_flight(&board)),
+            budget => budget.saturating_sub(in_flight(board)),
         };
         // No more is evened out than can be carried out; the rest is for the next plan.
         let held_max = if budget == 0 { 0 } else { budget.saturating_mul(2).saturating_add(64) };
-        balance::even_out(&mut board, held_max);
-        shorten::shorten(&mut board);
-        place::place_leftovers(&mut board);
-        let mut plan = Self { moves: sequence::order_moves(&board, budget), ..Self::default() };
-        plan.shares = shares(&board);
-        plan.collect(&board);
+        balance::even_out(board, held_max);
+        shorten::shorten(board);
+        place::place_leftovers(board);
+        let mut plan = Self { moves: sequence::order_moves(board, budget), ..Self::default() };
+        plan.shares = shares(board);
+        plan.collect(board);
         plan
     }
 
     fn collect(&mut self, board: &Board<'_>) {
         for item in &board.items {
-            let resource = || board.facts.resources[item.resource as usize].id.clone();
+            let resource = || item.resource.id.clone();
             match item.standing {
                 Standing::Free | Standing::Offered => {
                     let to = board.members[item.at as usize].id.clone();
@@ -166,8 +170,8 @@ impl Plan {
 
 /// How many handoffs are under way: their resource is free, and the successor that was named is alive.
 fn in_flight(board: &Board<'_>) -> usize {
-    let under_way = |item: &&board::Item| {
-        let offer = &board.facts.resources[item.resource as usize].offer;
+    let under_way = |item: &&board::Item<'_>| {
+        let offer = &item.resource.offer;
         let alive = |id: &MemberId| board.members.binary_search_by(|member| member.id.cmp(id)).is_ok();
         item.holder == NOBODY
             && item.standing != Standing::Foreign

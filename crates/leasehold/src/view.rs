@@ -3,18 +3,22 @@
 //! Views may be late or differ between members; that costs time, never safety, because the store decides every
 //! race.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+mod facts;
+mod news;
+
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::{Clock, Moment};
 use crate::lease::{MemberId, Nonce, Pool, ResourceId, Token};
 use crate::operate::{RESIGNS, SEAT};
-use crate::plan::{self, Facts};
 use crate::store::{
     Changed, Cursor, Declared, Era, LeaseRecord, Listing, ListingId, Mark, MarkKind, Others, SessionRecord,
     Store, StoreError, Version,
 };
+
+pub use news::News;
 
 /// How often everything is read again, to find what changes lost; and how long for each lease and reader, so that many
 /// readers of many leases do not read all the time.
@@ -40,8 +44,8 @@ pub struct View {
     listings: HashMap<ListingId, Arc<Listing>>,
     cursors: Cursors,
     whole_at: Moment,
-    /// Set by what was read and not yet told, because the rest of the refresh failed.
-    changed: bool,
+    /// What was read and not yet told, because the rest of the refresh failed.
+    news: News,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -62,12 +66,12 @@ impl Cursors {
 }
 
 /// What one refresh brought.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Refreshed {
     /// Read after the last answer arrived.
     pub at: Moment,
-    /// Whether anything but beats changed.
-    pub changed: bool,
+    /// What is other than before.
+    pub news: News,
 }
 
 impl View {
@@ -85,7 +89,7 @@ impl View {
             listings: HashMap::new(),
             cursors: Cursors::START,
             whole_at: Moment::default(),
-            changed: false,
+            news: News::Nothing,
         }
     }
 
@@ -169,7 +173,9 @@ impl View {
 
     /// The store no longer has this session's record, not even as a tombstone.
     pub fn lose_session(&mut self, session: &MemberId) {
-        self.changed |= self.sessions.remove(session).is_some();
+        if self.sessions.remove(session).is_some() {
+            self.news = News::Anything;
+        }
     }
 
     /// Reads what changed since the last refresh, and now and then everything.
@@ -185,7 +191,7 @@ impl View {
             if self.read(store).await? {
                 let at = clock.now();
                 self.fetch_listings(store).await?;
-                return Ok(Refreshed { at, changed: std::mem::take(&mut self.changed) });
+                return Ok(Refreshed { at, news: std::mem::take(&mut self.news) });
             }
             self.forget();
         }
@@ -209,7 +215,7 @@ impl View {
             registry: self.registry,
             listings: std::mem::take(&mut self.listings),
             whole_at: self.whole_at,
-            changed: true,
+            news: News::Anything,
             ..Self::new(self.pool.clone())
         };
     }
@@ -236,8 +242,12 @@ impl View {
         {
             return Ok(false);
         }
-        self.changed |=
-            fresh || !leases.items.is_empty() || !marks.items.is_empty() || !declared.items.is_empty();
+        if fresh {
+            self.news = News::Anything;
+        }
+        leases.items.iter().for_each(|lease| self.news.note(&lease.resource));
+        marks.items.iter().for_each(|mark| self.news.note_mark(mark));
+        declared.items.iter().for_each(|declared| self.news.note(&declared.resource));
         self.cursors.leases = take(leases, &mut self.leases, |lease| lease.resource.clone());
         self.cursors.marks = take(marks, &mut self.marks, |mark| (mark.kind, mark.subject.clone()));
         self.cursors.declared = take(declared, &mut self.declared, |declared| declared.resource.clone());
@@ -267,10 +277,14 @@ impl View {
     }
 
     fn take_sessions(&mut self, sessions: Changed<SessionRecord>) {
-        self.changed |= sessions.items.iter().any(|new| {
+        let is_news = |new: &SessionRecord| {
             let old = self.sessions.get(&new.id);
             old.is_none_or(|old| old.ended != new.ended || old.profile != new.profile)
-        });
+        };
+        // Everybody's listing counts for every resource, and an end frees all that was held.
+        if sessions.items.iter().any(is_news) {
+            self.news = News::Anything;
+        }
         self.cursors.sessions = take(sessions, &mut self.sessions, |session| session.id.clone());
     }
 
@@ -284,125 +298,10 @@ impl View {
             }
             if let Some(listing) = store.listing(&self.pool, &id).await? {
                 self.listings.insert(id, Arc::new(listing));
-                self.changed = true;
+                self.news = News::Anything;
             }
         }
         Ok(())
-    }
-
-    /// Every resource of the pool: listed by a living member, declared, or still held.
-    #[must_use]
-    pub fn resources(&self) -> Vec<plan::Resource> {
-        let nothing: Arc<BTreeMap<String, String>> = Arc::default();
-        let plain = |id: &ResourceId| plan::Resource {
-            id: id.clone(),
-            weight: 1,
-            requires: Arc::clone(&nothing),
-            declared: false,
-            listed_by: Arc::default(),
-            paused: false,
-            pinned: None,
-            holder: None,
-            offer: None,
-        };
-        let listed = self.listed().into_iter();
-        let mut resources: BTreeMap<ResourceId, plan::Resource> = listed
-            .map(|(resource, listed_by)| (resource.clone(), plan::Resource { listed_by, ..plain(resource) }))
-            .collect();
-        for declared in self.declared.values().filter(|declared| !declared.removed) {
-            let entry =
-                resources.entry(declared.resource.clone()).or_insert_with(|| plain(&declared.resource));
-            entry.declared = true;
-            entry.weight = declared.weight.max(1);
-            entry.requires = Arc::new(declared.requires.clone());
-        }
-        let ended: BTreeSet<&MemberId> =
-            self.sessions.values().filter(|session| session.ended).map(|session| &session.id).collect();
-        let holder = |lease: &LeaseRecord| lease.holder.clone().filter(|holder| !ended.contains(holder));
-        let (mut leases, mut unlisted) = (self.leases.values().peekable(), Vec::new());
-        for entry in resources.values_mut() {
-            // Both are in order: nothing is looked for.
-            while let Some(lease) = leases.next_if(|lease| lease.resource <= entry.id) {
-                if lease.resource != entry.id {
-                    unlisted.push(lease);
-                    continue;
-                }
-                entry.holder = holder(lease);
-                entry.offer = lease.offer.clone().filter(|_| entry.holder.is_none());
-            }
-        }
-        for lease in unlisted.into_iter().chain(leases) {
-            if let Some(holder) = holder(lease) {
-                let entry = plan::Resource { holder: Some(holder), ..plain(&lease.resource) };
-                resources.insert(lease.resource.clone(), entry);
-            }
-        }
-        for mark in self.marks() {
-            let Some(entry) = resources.get_mut(mark.subject.as_str()) else { continue };
-            match mark.kind {
-                MarkKind::Pause => entry.paused = true,
-                // Nobody is to hold it under that term; once it was let go, the next one is above.
-                MarkKind::Floor => entry.paused |= self.is_below_floor(&entry.id),
-                MarkKind::Pin => entry.pinned = mark.value.as_deref().and_then(|name| name.parse().ok()),
-                _ => {}
-            }
-        }
-        resources.into_values().collect()
-    }
-
-    /// The listings in use, in a fixed order: their places are what the plan calls them by.
-    fn listing_order(&self) -> Vec<&ListingId> {
-        let mut order: Vec<&ListingId> = self.listings.keys().collect();
-        order.sort_unstable();
-        order
-    }
-
-    /// Every listed resource with the listings it is in.
-    fn listed(&self) -> Vec<(&ResourceId, Arc<[usize]>)> {
-        let order = self.listing_order();
-        let mut single: Vec<Arc<[usize]>> = (0..order.len()).map(|place| Arc::from([place])).collect();
-        let all: Arc<[usize]> = (0..order.len()).collect();
-        if let [only] = order.as_slice() {
-            let place = single.remove(0);
-            return self.listings[*only].ids().iter().map(|id| (id, Arc::clone(&place))).collect();
-        }
-        let mut places: BTreeMap<&ResourceId, Vec<usize>> = BTreeMap::new();
-        for (place, id) in order.iter().enumerate() {
-            for resource in self.listings[*id].ids() {
-                places.entry(resource).or_default().push(place);
-            }
-        }
-        let shared = |places: Vec<usize>| match places.as_slice() {
-            [place] => Arc::clone(&single[*place]),
-            several if several.len() == all.len() => Arc::clone(&all),
-            _ => places.into(),
-        };
-        places.into_iter().map(|(id, places)| (id, shared(places))).collect()
-    }
-
-    /// Everything the plan needs.
-    #[must_use]
-    pub fn facts(&self, budget: usize) -> Facts {
-        let order = self.listing_order();
-        let members = self.sessions.values().filter(|session| !session.ended).map(|session| {
-            let profile = &session.profile;
-            let listing = profile.listing.as_ref().and_then(|id| order.iter().position(|known| *known == id));
-            let mut labels = profile.labels.clone();
-            labels.entry(plan::NAME_LABEL.to_owned()).or_insert_with(|| profile.name.to_string());
-            plan::Member {
-                id: session.id.clone(),
-                name: profile.name.clone(),
-                capacity: profile.capacity,
-                labels,
-                ready: profile.ready,
-                settled: profile.settled,
-                leaving: profile.leaving,
-                drained: self.is_drained(profile.name.as_str()),
-                cordoned: self.mark(MarkKind::Cordon, profile.name.as_str()).is_some(),
-                listing,
-            }
-        });
-        Facts { members: members.collect(), resources: self.resources(), budget }
     }
 }
 

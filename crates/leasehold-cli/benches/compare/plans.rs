@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use leasehold::clock;
-use leasehold::plan::{Facts, Plan};
+use leasehold::plan::{Facts, Plan, Planner, Resource};
 
 use super::facts::{facts, held, member};
 use super::rows::Rows;
@@ -20,16 +20,31 @@ pub(crate) fn measure(most: usize, rows: &mut Rows) {
             let first = timed(&name("all free"), &free, rows);
             let settled = held(&free, &first);
             assert!(Plan::compute(&settled).moves().is_empty(), "a balanced pool is left alone");
-            let mut one_free = settled.clone();
-            one_free.resources[0].holder = None;
-            let plan = timed(&name("one change"), &one_free, rows);
-            assert_eq!((plan.moves().len(), plan.placements().len()), (0, 1), "one is placed, nothing moves");
+            one_change(&name("one change"), &settled, rows);
             let mut joined = settled;
             joined.members.push(member(members));
             let plan = timed(&name("one joins"), &joined, rows);
             assert_eq!(plan.moves().len(), resources / (members + 1), "a join moves the newcomer's share");
             rows.add("plan", &name("one joins"), "moves", plan.moves().len() as f64);
         }
+    }
+}
+
+/// What a member does about one change: it knows the rest, and is told of a resource that was freed or taken.
+fn one_change(case: &str, settled: &Facts, rows: &mut Rows) {
+    let mut planner = Planner::new(settled.clone());
+    // Whoever is told of a change for the first time takes stock of everything.
+    planner.put(settled.resources[0].clone());
+    planner.plan();
+    for held in settled.resources.iter().take(TIMES) {
+        let freed = Resource { holder: None, ..held.clone() };
+        let began = clock::now();
+        planner.put(freed);
+        let plan = black_box(planner.plan());
+        rows.add("plan", case, "ms", clock::now().since(began).as_secs_f64() * 1000.0);
+        assert_eq!((plan.moves().len(), plan.placements().len()), (0, 1), "one is placed, nothing moves");
+        planner.put(held.clone());
+        assert!(planner.plan().placements().is_empty(), "it was taken");
     }
 }
 

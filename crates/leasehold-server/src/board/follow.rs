@@ -136,7 +136,8 @@ impl Artist {
         let late = |_| StoreError::unavailable(format!("the store gave no answer within {:?}", self.call));
         let reading = self.view.refresh(&*self.store, &SystemClock);
         let seen = tokio::time::timeout(self.call, reading).await.map_err(late)??;
-        self.stale |= seen.changed;
+        let news = seen.news.any();
+        self.stale |= news;
         let beats = self.hear();
         // The first picture waits neither for the ledger, which may be long, nor for a plan.
         let first = before.number == 0;
@@ -154,8 +155,7 @@ impl Artist {
             self.stale = false;
         }
         let healed = before.head.trouble.is_some();
-        let changed =
-            first || seen.changed || planned || beats || rows > 0 || healed || history != self.history;
+        let changed = first || news || planned || beats || rows > 0 || healed || history != self.history;
         if !changed {
             return Ok((None, more));
         }

@@ -11,7 +11,7 @@ use leasehold::ledger::Event;
 use leasehold::listen::Listener;
 use leasehold::operate::Act;
 use leasehold::store::{Declared, MarkKind, Store, StoreError};
-use leasehold::view::View;
+use leasehold::view::{News, View};
 use leasehold::{MemberId, MemberName, Pool, ResourceId};
 use tokio::sync::{Mutex as AsyncMutex, MutexGuard as AsyncGuard};
 
@@ -74,8 +74,8 @@ pub(crate) struct Known {
     last: (u64, Option<String>),
     /// When it began and when it was there.
     pub(super) read: Option<(Moment, Moment)>,
-    /// Whether anything but beats changed since the listener heard.
-    pub(super) changed: bool,
+    /// What is new since the listener heard.
+    pub(super) news: News,
     /// By label: who says what, and what they hold. Made when it is asked for, out of what was read last.
     holdings: Mutex<HashMap<String, Arc<Holdings>>>,
 }
@@ -129,7 +129,7 @@ impl Desk {
                 listener: Listener::default(),
                 last: (0, None),
                 read: None,
-                changed: false,
+                news: News::Nothing,
                 holdings: Mutex::default(),
             }),
             outage: is_of_cameras(&pool).then(|| Arc::clone(&shared.outage)),
@@ -198,8 +198,8 @@ impl Desk {
                 let rest =
                     refreshed.at.since(began).saturating_mul(waiting.saturating_mul(RESTS)).min(REST_MAX);
                 *self.rests_until.lock().unwrap_or_else(PoisonError::into_inner) = refreshed.at.after(rest);
-                known.changed |= refreshed.changed;
-                if refreshed.changed {
+                known.news.add(&refreshed.news);
+                if refreshed.news.any() {
                     known.holdings.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
                 }
                 None

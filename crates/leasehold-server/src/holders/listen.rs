@@ -165,9 +165,9 @@ impl Desk {
 
     /// Takes what was read in: for the listener, and in case the store forgets.
     fn take_in(&self, known: &mut Known) {
-        let Known { view, listener, read, changed, .. } = known;
+        let Known { view, listener, read, news, .. } = known;
         let Some((began, at)) = *read else { return };
-        listener.hear(view, at, std::mem::take(changed));
+        listener.hear(view, at, &std::mem::take(news));
         let (now, wall_nanos) = (self.clock.now(), self.clock.wall_nanos());
         let mut memory = self.memory();
         let before = memory.read_began.replace(began);

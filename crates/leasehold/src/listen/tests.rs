@@ -60,7 +60,7 @@ impl Scene {
         let at = Moment(1_000_000_000_000).after(Duration::from_millis(millis));
         let store: Arc<dyn crate::store::Store> = Arc::new(self.store.clone());
         let refreshed = self.view.refresh(&*store, &At(at)).await.unwrap();
-        self.listener.hear(&self.view, refreshed.at, refreshed.changed);
+        self.listener.hear(&self.view, refreshed.at, &refreshed.news);
     }
 
     fn silent_at(&self, millis: u64) -> bool {

@@ -10,7 +10,7 @@ use super::work::{Lease, tend};
 use crate::clock::Moment;
 use crate::lease::{MemberId, ResourceId, Term, Token};
 use crate::ledger::{Event, endpoints};
-use crate::plan::{self, Facts, Placement, Plan, Resource};
+use crate::plan::{self, Placement, Plan, Resource};
 use crate::store::{Acquired, Answer, StoreError, Wanted};
 
 /// The most resources one call asks for, so that no call keeps the others' heartbeats waiting.
@@ -27,10 +27,10 @@ impl Member {
         let Some(session) = self.live_session().filter(|_| !frozen && !self.leaving) else {
             return Ok(false);
         };
-        let Some((facts, plan)) = self.take_plan() else { return Ok(false) };
-        let due = self.due(&session, &facts, &plan);
+        let Some(plan) = self.planned.take() else { return Ok(false) };
+        let due = self.due(&session, &plan);
         if due.is_empty() {
-            self.planned = Some((facts, plan));
+            self.planned = Some(plan);
             return Ok(false);
         }
         // The plan is spent: whatever the answers, the next one starts from what the store then says.
@@ -82,11 +82,12 @@ impl Member {
     }
 
     /// What to ask for: our placements, and free resources whose preferred taker has let its moment pass.
-    fn due(&mut self, session: &Session, facts: &Facts, plan: &Plan) -> Vec<ResourceId> {
+    fn due(&mut self, session: &Session, plan: &Plan) -> Vec<ResourceId> {
         let now = self.clock.now();
         let me = session.id();
+        let facts = self.planner.facts();
         let free: HashMap<&ResourceId, &Resource> =
-            facts.resources.iter().filter(|resource| resource.holder.is_none()).map(|r| (&r.id, r)).collect();
+            self.planner.free().into_iter().map(|resource| (&resource.id, resource)).collect();
         self.free_since.retain(|id, _| free.contains_key(id));
         for id in free.keys() {
             self.free_since.entry((*id).clone()).or_insert(now);
@@ -173,7 +174,8 @@ impl Member {
         let lease = Lease::new(self.pool.clone(), term.clone(), Arc::clone(session), Arc::clone(&self.clock));
         let tenure = Tenure { lease: lease.clone(), granted_at: self.clock.now(), leaving: None };
         self.tenures.insert(term.resource.clone(), tenure);
-        (self.compared, self.told) = (false, false);
+        self.doubts.note(&term.resource);
+        self.told = false;
         self.floors.insert(term.resource.clone(), term.token);
         if let Some((_, times)) = self.handed.get_mut(&term.resource) {
             *times += 1;

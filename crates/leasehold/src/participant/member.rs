@@ -18,9 +18,9 @@ use crate::discover::Source;
 use crate::lease::{MemberId, MemberName, Nonce, Pool, ResourceId, Term, Token};
 use crate::ledger::{Reason, Recorder};
 use crate::listen::Listener;
-use crate::plan::{Facts, Plan};
+use crate::plan::{Plan, Planner};
 use crate::store::{Listing, ListingId, OpenSession, Store};
-use crate::view::View;
+use crate::view::{News, View};
 
 /// A lease this member holds.
 #[derive(Debug)]
@@ -54,8 +54,8 @@ pub(super) struct Member {
     pub(super) joined_at: Moment,
     pub(super) flaps: u32,
     pub(super) tenures: BTreeMap<ResourceId, Tenure>,
-    /// Whether `tenures` was compared with the view since either changed.
-    pub(super) compared: bool,
+    /// What may be other in `tenures` or in the view since they were compared.
+    pub(super) doubts: News,
     /// Whether the status tells of all `tenures` and of nothing else.
     pub(super) told: bool,
     /// Terms whose work has stopped and whose release the store has not answered yet.
@@ -81,7 +81,10 @@ pub(super) struct Member {
     pub(super) listed: Option<(Arc<Listing>, ListingId)>,
     /// The listing that was published last, and the era of the store that took it.
     pub(super) published: Option<(ListingId, Nonce)>,
-    pub(super) planned: Option<(Facts, Plan)>,
+    /// The facts as they were when it was last planned.
+    pub(super) planner: Planner,
+    /// The plan, until it is spent.
+    pub(super) planned: Option<Plan>,
     pub(super) trouble: String,
     pub(super) pace: Pace,
 }
@@ -110,8 +113,11 @@ impl Member {
         let name = name.unwrap_or_else(MemberName::of_host);
         let (recorder, ledger) =
             Recorder::new(pool.clone(), name.clone(), Arc::clone(&clock), Arc::clone(&store));
+        let view = View::new(pool.clone());
         let member = Self {
-            view: View::new(pool.clone()),
+            planner: Planner::new(view.facts(settings.budget)),
+            planned: None,
+            view,
             pool,
             identity: Identity { name, capacity, labels, ready: ready.subscribe(), generate },
             manner: Manner { grace: settings.grace, aborts },
@@ -131,7 +137,7 @@ impl Member {
             joined_at: Moment::default(),
             flaps: 0,
             tenures: BTreeMap::new(),
-            compared: false,
+            doubts: News::Anything,
             told: false,
             returning: BTreeMap::new(),
             free_since: HashMap::new(),
@@ -148,7 +154,6 @@ impl Member {
             notices: mpsc::unbounded_channel(),
             listed: None,
             published: None,
-            planned: None,
             trouble: String::new(),
             pace: Pace::default(),
         };

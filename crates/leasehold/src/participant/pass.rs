@@ -1,8 +1,8 @@
 //! The pass: reads everything again, plans, and does this member's part.
 //!
 //! It takes no input. Woken by a hint, by the next silence that falls due or by a period, it does the same
-//! thing each time; there is no second code path for "what just changed". Leaving is a pass too, in which this
-//! member wants to hold nothing.
+//! thing each time; there is no second code path for "what just changed". What the view has news of only saves it from
+//! looking at the rest again, and the outcome is the same. Leaving is a pass too, in which this member wants to hold nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,9 +20,10 @@ use crate::discover::with_causes;
 use crate::lease::MemberId;
 use crate::ledger::Reason;
 use crate::mistakes::{Mistake, made};
+use crate::plan;
 use crate::plan::rendezvous::hash_id;
-use crate::plan::{Facts, Plan};
 use crate::store::{Hint, Hints, StoreError};
+use crate::view::News;
 
 /// How long reading a pool may take; nothing that is trusted waits for it.
 const READ_TIMEOUT_MIN: Duration = Duration::from_secs(1);
@@ -99,14 +100,12 @@ impl Member {
         let began = clock.now();
         let refreshed = within(&*clock, self.read_timeout(), self.view.refresh(&*store, &*clock)).await?;
         let heard_at = if made(Mistake::SilenceFromBeforeTheRead) { began } else { refreshed.at };
-        self.listener.hear(&self.view, heard_at, refreshed.changed);
-        self.compared &= !refreshed.changed;
+        self.listener.hear(&self.view, heard_at, &refreshed.news);
         self.check_era();
-        if refreshed.changed || self.planned.is_none() {
+        if refreshed.news.any() || self.planned.is_none() {
             self.note_members(refreshed.at);
-            let facts = self.facts();
-            let plan = Plan::compute(&facts);
-            self.planned = Some((facts, plan));
+            self.learn(&refreshed.news);
+            self.planned = Some(self.planner.plan());
         }
         // Verdicts on others come first, but what fails there holds up nothing of our own.
         let judged = self.judge_others().await;
@@ -136,14 +135,21 @@ impl Member {
         (self.settings.ttl / 3).clamp(READ_TIMEOUT_MIN, READ_TIMEOUT_MAX)
     }
 
-    /// The facts as the view has them, with what we know better about ourselves.
-    fn facts(&self) -> Facts {
-        let mut facts = self.view.facts(self.settings.budget);
+    /// Takes in the facts as the view has them now. What is new says only what need not be looked at again.
+    pub(super) fn learn(&mut self, news: &News) {
+        self.doubts.add(news);
+        let members = self.members();
+        self.view.inform(&mut self.planner, news, members);
+    }
+
+    /// The members as the view has them, with what we know better about ourselves.
+    fn members(&self) -> Vec<plan::Member> {
+        let mut members = self.view.members();
         let me = self.session.as_ref().map(|session| session.id());
-        if let Some(member) = facts.members.iter_mut().find(|member| Some(&member.id) == me) {
+        if let Some(member) = members.iter_mut().find(|member| Some(&member.id) == me) {
             member.leaving = self.leaving;
         }
-        facts
+        members
     }
 
     /// An era we do not know means that the store may have forgotten us: the heartbeat finds out at once.
@@ -163,11 +169,6 @@ impl Member {
             self.member_ids = ids;
             self.members_changed_at = at;
         }
-    }
-
-    /// The present facts and plan, without borrowing the rest of the member.
-    pub(super) fn take_plan(&mut self) -> Option<(Facts, Plan)> {
-        self.planned.take()
     }
 
     /// The session, if it may still be acted upon.

@@ -2,7 +2,7 @@
 //!
 //! Invariant: once a release has been sent, its term is dead to us, answer or no answer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +15,8 @@ use crate::lease::{MemberId, ResourceId, Term};
 use crate::ledger::{Event, Reason};
 use crate::mistakes::{Mistake, made};
 use crate::plan::{DropReason, Move, MoveReason};
-use crate::store::{Answer, Offer, Release, Released, StoreError};
+use crate::store::{Answer, LeaseRecord, Offer, Release, Released, StoreError};
+use crate::view::News;
 
 /// After this long without trouble, work that ended by itself counts as ending for the first time.
 const REST_FORGOTTEN: Duration = Duration::from_secs(60);
@@ -56,30 +57,29 @@ impl Member {
         if self.view.era().is_none_or(|era| era.frozen || era.nonce != session.era()) {
             return;
         }
-        if std::mem::replace(&mut self.compared, true) {
-            return;
-        }
         let (mut lost, mut revoked, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
-        let mine = self.view.leases().iter().filter(|(_, lease)| lease.holder.as_ref() == Some(session.id()));
-        let mut mine = mine.peekable();
-        let term = |resource: &ResourceId, token| Term { resource: resource.clone(), token };
-        // Both are in the order of the resources: one walk is enough, however many there are.
-        for (resource, tenure) in &self.tenures {
-            while let Some((other, lease)) = mine.next_if(|(other, _)| *other < resource) {
-                unknown.push(term(other, lease.token));
+        let is_mine = |lease: &&LeaseRecord| lease.holder.as_ref() == Some(session.id());
+        let doubtful: BTreeSet<ResourceId> = match std::mem::take(&mut self.doubts) {
+            News::Anything => {
+                let shown = self.view.leases().values().filter(is_mine).map(|lease| &lease.resource);
+                self.tenures.keys().chain(shown).cloned().collect()
             }
-            let token = tenure.lease.token();
-            match mine.next_if(|(other, _)| *other == resource) {
-                Some((_, lease)) if lease.token == token => {
-                    revoked.extend(lease.revoked.then(|| term(resource, token)));
+            few => few.resources().cloned().collect(),
+        };
+        for resource in doubtful {
+            let term = |token| Term { resource: resource.clone(), token };
+            let held = self.tenures.get(&resource).map(|tenure| tenure.lease.token());
+            let shown = self.view.leases().get(&resource).filter(is_mine);
+            match (held, shown) {
+                (Some(token), Some(lease)) if lease.token == token => {
+                    revoked.extend(lease.revoked.then(|| term(token)));
                 }
-                other => {
-                    lost.push(term(resource, token));
-                    unknown.extend(other.map(|(_, lease)| term(resource, lease.token)));
+                _ => {
+                    lost.extend(held.map(term));
+                    unknown.extend(shown.map(|lease| term(lease.token)));
                 }
             }
         }
-        unknown.extend(mine.map(|(resource, lease)| term(resource, lease.token)));
         note_revoked(&session, &self.recorder, &revoked);
         for term in revoked {
             self.stop_term(&term, Reason::Revoked);
@@ -106,7 +106,7 @@ impl Member {
             return;
         }
         let me = session.id();
-        let Some((facts, plan)) = self.take_plan() else { return };
+        let Some(plan) = self.planned.take() else { return };
         let now = self.clock.now();
         let moves: BTreeMap<&ResourceId, &Move> =
             plan.moves().iter().filter(|step| step.from == *me).map(|step| (&step.resource, step)).collect();
@@ -135,7 +135,7 @@ impl Member {
             let offer = |step: &&Move| Offer { to: step.to.clone(), load: u64::MAX };
             self.stop_everything(|resource| moves.get(resource).map(offer));
         }
-        self.planned = Some((facts, plan));
+        self.planned = Some(plan);
     }
 
     /// Begins to let go of everything, because this member leaves.
@@ -198,7 +198,8 @@ impl Member {
 
     pub(super) fn end_tenure(&mut self, ended: &Ended) {
         let Some(tenure) = self.tenures.remove(&ended.term.resource) else { return };
-        (self.compared, self.told) = (false, false);
+        self.doubts.note(&ended.term.resource);
+        self.told = false;
         let by_itself = || Returning {
             term: ended.term.clone(),
             offer: None,

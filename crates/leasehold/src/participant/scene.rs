@@ -13,7 +13,7 @@ use super::work::Work;
 use super::{Participant, Settings};
 use crate::lease::{MemberId, Nonce, Pool, ResourceId, Term, Token};
 use crate::ledger::{Entry, Event};
-use crate::plan::{Facts, Plan};
+use crate::plan::{Facts, Planner};
 use crate::store::memory::MemoryStore;
 use crate::store::{Answer, LeaseStore, Listing, OpenSession, Profile, Pulse, Registry, Wanted};
 
@@ -80,7 +80,8 @@ impl Scene {
     }
 
     pub(super) async fn refresh(&mut self) {
-        self.member.view.refresh(&self.store, &*self.clock).await.expect("the store answers");
+        let refreshed = self.member.view.refresh(&self.store, &*self.clock).await.expect("the store answers");
+        self.member.learn(&refreshed.news);
     }
 
     pub(super) fn session(&self) -> Arc<Session> {
@@ -119,8 +120,8 @@ impl Scene {
     pub(super) fn plan(&mut self, change: impl FnOnce(&mut Facts)) {
         let mut facts = self.member.view.facts(self.member.settings.budget);
         change(&mut facts);
-        let plan = Plan::compute(&facts);
-        self.member.planned = Some((facts, plan));
+        self.member.planner = Planner::new(facts);
+        self.member.planned = Some(self.member.planner.plan());
     }
 
     /// The rows of the ledger about one event, once all that was written has arrived.

@@ -9,7 +9,7 @@
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 
-use super::board::{Board, NOBODY, Standing};
+use super::board::{Board, Item, NOBODY, Standing};
 use super::stock::{Hands, Kind, Stock};
 
 /// Chains are looked for among that many of the lightest weights of a donor: with many different weights
@@ -27,14 +27,15 @@ pub(super) fn even_out(board: &mut Board<'_>, held_max: usize) {
 
 /// Whether the loads leave anything to do at all, which is cheap to know.
 fn can_improve(board: &Board<'_>, loose_only: bool) -> bool {
-    let movable =
-        |at: &usize| Kind::of(&board.items[*at], board).is_some_and(|kind| kind.is_loose() || !loose_only);
+    let movable = |item: &&Item<'_>| Kind::of(item, board).is_some_and(|kind| kind.is_loose() || !loose_only);
     // Resources are ordered by weight, so the last is the lightest.
-    let Some(last) = (0..board.items.len()).rev().find(movable) else { return false };
+    let last = board.items.iter().rev().find(movable).map(|item| item.weight);
+    let kept = board.kept.lots().filter(|(lot, _)| !loose_only && Kind::of_kept(*lot, board).is_some());
+    let Some(lightest) = kept.map(|(lot, _)| lot.weight).chain(last).min() else { return false };
     let active = || (0..board.members.len()).filter(|at| board.members[*at].ready);
     let most = active().map(|at| board.load[at]).max().unwrap_or(0);
     let least = active().map(|at| board.load[at]).min().unwrap_or(0);
-    most - least >= 2 * board.items[last].weight
+    most - least >= 2 * lightest
 }
 
 /// A way for one unit of load from a donor to whoever ends up with it.
@@ -70,6 +71,10 @@ impl<'b, 'a> Search<'b, 'a> {
                 continue;
             };
             match self.step(donor as u32) {
+                Some((_, path)) if self.misses(&path) => {
+                    self.board.missed = true;
+                    break;
+                }
                 Some((weight, path)) => {
                     self.walk(weight, &path);
                     (steps, fresh) = (steps + 1, true);
@@ -157,6 +162,11 @@ impl<'b, 'a> Search<'b, 'a> {
             to = from;
         }
         Some(path)
+    }
+
+    /// Whether the path moves what is kept and was not laid out.
+    fn misses(&self, path: &Path) -> bool {
+        !self.board.kept.is_empty() && path.iter().any(|(.., kind)| !kind.is_loose())
     }
 
     /// Carries a path out, its far end first, so that nobody passes on what it just got.

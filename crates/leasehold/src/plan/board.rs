@@ -2,12 +2,17 @@
 //! would have what.
 //!
 //! Nothing here depends on the order of the facts: members are sorted by id, resources by weight, hash and id.
+//!
+//! What simply stays with its holder need not be laid out: all that the steps ask of it before they move it is how much of
+//! it there is, and that is counted ([`Kept`]). A step that would move it says so instead ([`Board::missed`]).
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::eligible::{Class, Fit, classify};
-use super::facts::{Facts, Member};
+use super::facts::{Facts, Member, Resource};
+use super::kept::{Kept, NOTHING};
 use super::outcome::{DropReason, MoveReason, UnplaceableReason};
 use super::rendezvous::{hash_id, score};
 
@@ -35,11 +40,29 @@ pub(super) enum Standing {
     Alone(UnplaceableReason),
 }
 
+impl Standing {
+    /// How things stand with a resource before anything is done about it.
+    pub(super) fn of(resource: &Resource, holder: u32, class: &Class) -> Self {
+        if holder == NOBODY {
+            return match (&resource.holder, resource.paused) {
+                (Some(_), _) => Self::Foreign,
+                (None, true) => Self::Alone(UnplaceableReason::Paused),
+                (None, false) => Self::Free,
+            };
+        }
+        match class.fits[holder as usize] {
+            _ if resource.paused => Self::Dropped(DropReason::Paused),
+            Fit::Keep => Self::Kept,
+            Fit::Evict(reason) => Self::Evicted(reason),
+            Fit::Unlisted => Self::Evicted(MoveReason::Ineligible),
+        }
+    }
+}
+
 /// One resource.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Item {
-    /// Where it is in the facts.
-    pub(super) resource: u32,
+pub(super) struct Item<'a> {
+    pub(super) resource: &'a Resource,
     pub(super) class: u32,
     pub(super) hash: u64,
     pub(super) weight: u64,
@@ -52,12 +75,15 @@ pub(super) struct Item {
 
 /// Everything the steps of the plan work on.
 pub(super) struct Board<'a> {
-    pub(super) facts: &'a Facts,
     pub(super) members: Vec<&'a Member>,
     pub(super) hashes: Vec<u64>,
     pub(super) capacity: Vec<u64>,
-    pub(super) classes: Vec<Class>,
-    pub(super) items: Vec<Item>,
+    pub(super) classes: Arc<[Class]>,
+    pub(super) items: Vec<Item<'a>>,
+    /// What is not among the items because it stays with its holder.
+    pub(super) kept: &'a Kept,
+    /// Whether a step would move some of that, so that everything has to be laid out.
+    pub(super) missed: bool,
     /// What each member holds at present.
     pub(super) held: Vec<u64>,
     /// What each member would have.
@@ -72,16 +98,37 @@ impl<'a> Board<'a> {
         let mut members: Vec<&Member> = facts.members.iter().collect();
         members.sort_unstable_by(|a, b| a.id.cmp(&b.id));
         let (classes, class_of) = classify(&members, &facts.resources);
+        let all = 0..facts.resources.len() as u32;
+        let items = arrange(&facts.resources, all, &members, &class_of);
+        Self::with(members, classes.into(), items, &NOTHING)
+    }
+
+    /// Lays out some of the resources of facts whose members are in order; the others are kept, or foreign.
+    pub(super) fn lay_out_some(
+        facts: &'a Facts,
+        some: impl Iterator<Item = u32>,
+        classes: Arc<[Class]>,
+        class_of: &[u32],
+        kept: &'a Kept,
+    ) -> Self {
+        let members: Vec<&Member> = facts.members.iter().collect();
+        let items = arrange(&facts.resources, some, &members, class_of);
+        Self::with(members, classes, items, kept)
+    }
+
+    fn with(members: Vec<&'a Member>, classes: Arc<[Class]>, items: Vec<Item<'a>>, kept: &'a Kept) -> Self {
+        let load = kept.loads(members.len());
         let mut board = Self {
-            facts,
             hashes: members.iter().map(|member| hash_id(member.id.as_str())).collect(),
             capacity: members.iter().map(|member| member.capacity.unwrap_or(u64::MAX)).collect(),
-            held: vec![0; members.len()],
-            load: vec![0; members.len()],
-            occupied: vec![0; members.len()],
-            items: arrange(facts, &members, &class_of),
+            held: load.clone(),
+            occupied: load.clone(),
+            load,
+            items,
             members,
             classes,
+            kept,
+            missed: false,
         };
         board.judge();
         board
@@ -89,24 +136,13 @@ impl<'a> Board<'a> {
 
     fn judge(&mut self) {
         for item in &mut self.items {
-            let holder = item.holder as usize;
-            let resource = &self.facts.resources[item.resource as usize];
+            item.standing = Standing::of(item.resource, item.holder, &self.classes[item.class as usize]);
             if item.holder == NOBODY {
-                item.standing = match (&resource.holder, resource.paused) {
-                    (Some(_), _) => Standing::Foreign,
-                    (None, true) => Standing::Alone(UnplaceableReason::Paused),
-                    (None, false) => Standing::Free,
-                };
                 continue;
             }
+            let holder = item.holder as usize;
             self.held[holder] += item.weight;
             self.occupied[holder] += item.weight;
-            item.standing = match self.classes[item.class as usize].fits[holder] {
-                _ if resource.paused => Standing::Dropped(DropReason::Paused),
-                Fit::Keep => Standing::Kept,
-                Fit::Evict(reason) => Standing::Evicted(reason),
-                Fit::Unlisted => Standing::Evicted(MoveReason::Ineligible),
-            };
             // What should go counts where it is until somebody else is found for it.
             if !matches!(item.standing, Standing::Dropped(_)) {
                 item.at = item.holder;
@@ -115,12 +151,12 @@ impl<'a> Board<'a> {
         }
     }
 
-    pub(super) fn class(&self, item: &Item) -> &Class {
+    pub(super) fn class(&self, item: &Item<'_>) -> &Class {
         &self.classes[item.class as usize]
     }
 
     /// How much the member is preferred for the resource.
-    pub(super) fn score(&self, member: u32, item: &Item) -> u64 {
+    pub(super) fn score(&self, member: u32, item: &Item<'_>) -> u64 {
         score(self.hashes[member as usize], item.hash)
     }
 
@@ -160,22 +196,24 @@ impl<'a> Board<'a> {
 
 /// The resources, heaviest first, then in the order of their hashes: sorting numbers is much cheaper than
 /// sorting ids, which decide only where hashes collide.
-fn arrange(facts: &Facts, members: &[&Member], class_of: &[u32]) -> Vec<Item> {
+fn arrange<'a>(
+    resources: &'a [Resource],
+    some: impl Iterator<Item = u32>,
+    members: &[&Member],
+    class_of: &[u32],
+) -> Vec<Item<'a>> {
     let places: HashMap<&str, u32> = members.iter().map(|member| member.id.as_str()).zip(0..).collect();
-    let mut order: Vec<(Reverse<u32>, u64, u32)> = (0..)
-        .zip(&facts.resources)
-        .map(|(at, resource)| (Reverse(resource.weight.max(1)), hash_id(resource.id.as_str()), at))
-        .collect();
+    let resource = |at: u32| &resources[at as usize];
+    let mut order: Vec<(Reverse<u32>, u64, u32)> =
+        some.map(|at| (Reverse(resource(at).weight.max(1)), hash_id(resource(at).id.as_str()), at)).collect();
     order.sort_unstable_by(|one, two| {
-        (one.0, one.1)
-            .cmp(&(two.0, two.1))
-            .then_with(|| facts.resources[one.2 as usize].id.cmp(&facts.resources[two.2 as usize].id))
+        (one.0, one.1).cmp(&(two.0, two.1)).then_with(|| resource(one.2).id.cmp(&resource(two.2).id))
     });
     let item = |(_, hash, at): (Reverse<u32>, u64, u32)| {
-        let resource = &facts.resources[at as usize];
+        let resource = resource(at);
         let holder = resource.holder.as_ref().and_then(|id| places.get(id.as_str()));
         Item {
-            resource: at,
+            resource,
             class: class_of[at as usize],
             hash,
             weight: resource.load(),

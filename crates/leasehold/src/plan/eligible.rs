@@ -3,6 +3,7 @@
 //! Resources that ask for the same things form one class, so that the question is asked once for each class
 //! and member, however many resources there are.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
@@ -146,7 +147,7 @@ pub(super) struct Class {
 }
 
 impl Class {
-    fn of(demand: &Demand<'_>, members: &[&Member]) -> Self {
+    pub(super) fn of(demand: &Demand<'_>, members: &[&Member]) -> Self {
         let pin = demand.pin(members);
         let (mut able, mut fits) = (Vec::new(), Vec::new());
         for (at, member) in (0..).zip(members) {
@@ -168,6 +169,16 @@ impl Class {
         let wanted: Vec<u32> = able.iter().copied().filter(named).collect();
         let settled = wanted.iter().copied().filter(|at| members[*at as usize].settled).collect();
         Self { wanted, settled, able, fits, pinned: pin.is_some() }
+    }
+
+    /// Classes come in the order of how many members should get one, then of what they are.
+    fn order(&self, other: &Self) -> Ordering {
+        (self.wanted.len(), self).cmp(&(other.wanted.len(), other))
+    }
+
+    /// Where the class is among those that are known.
+    pub(super) fn place_in(&self, known: &[Self]) -> Option<u32> {
+        known.binary_search_by(|known| known.order(self)).ok().map(|place| place as u32)
     }
 }
 
@@ -191,7 +202,7 @@ pub(super) fn classify(members: &[&Member], resources: &[Resource]) -> (Vec<Clas
     }
     let mut classes: Vec<(Class, u32)> = by_content.into_iter().collect();
     // The order must not depend on the order of the resources.
-    classes.sort_unstable_by(|(a, _), (b, _)| (a.wanted.len(), a).cmp(&(b.wanted.len(), b)));
+    classes.sort_unstable_by(|(a, _), (b, _)| a.order(b));
     let mut place = vec![0; classes.len()];
     for (now, (_, before)) in (0..).zip(&classes) {
         place[*before as usize] = now;

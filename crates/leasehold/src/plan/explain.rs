@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::Plan;
+use super::board::Board;
 use super::eligible::{Demand, Obstacle};
 use super::facts::{Facts, Member, Resource};
 use super::outcome::{DropReason, MoveReason, Quota, UnplaceableReason};
@@ -109,7 +110,7 @@ pub struct Candidate {
 #[must_use]
 pub fn explain(facts: &Facts, resource: &ResourceId) -> Option<Explanation> {
     let resource = facts.resources.iter().find(|other| other.id == *resource)?;
-    let plan = Plan::compute_within(facts, usize::MAX);
+    let plan = Plan::on(&mut Board::lay_out(facts), usize::MAX);
     let mut members: Vec<&Member> = facts.members.iter().collect();
     by_preference(&mut members, resource);
     let demand = Demand::of(resource);

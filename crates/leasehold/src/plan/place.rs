@@ -41,12 +41,12 @@ pub(super) fn place_leftovers(board: &mut Board<'_>) {
     }
 }
 
-fn finds_no_room(item: &Item) -> bool {
+fn finds_no_room(item: &Item<'_>) -> bool {
     item.standing == Standing::Alone(UnplaceableReason::NoCapacity)
 }
 
 /// Places what is pinned with those it is pinned to, if they have room; gives back what was placed.
-fn follow_pins(board: &mut Board<'_>, homeless: fn(&Item) -> bool) -> Vec<usize> {
+fn follow_pins(board: &mut Board<'_>, homeless: fn(&Item<'_>) -> bool) -> Vec<usize> {
     let mut placed = Vec::new();
     if !board.classes.iter().any(|class| class.pinned) {
         return placed;
@@ -61,11 +61,11 @@ fn follow_pins(board: &mut Board<'_>, homeless: fn(&Item) -> bool) -> Vec<usize>
     placed
 }
 
-fn is_free(item: &Item) -> bool {
+fn is_free(item: &Item<'_>) -> bool {
     item.standing == Standing::Free && item.at == NOBODY
 }
 
-fn is_evicted(item: &Item) -> bool {
+fn is_evicted(item: &Item<'_>) -> bool {
     matches!(item.standing, Standing::Evicted(_)) && item.at == item.holder
 }
 
@@ -97,7 +97,7 @@ pub(super) fn evens_out(taker: u64, donor: u64, weight: u64) -> bool {
 fn honour_offers(board: &mut Board<'_>) {
     for at in 0..board.items.len() {
         let item = &board.items[at];
-        let Some(offer) = &board.facts.resources[item.resource as usize].offer else { continue };
+        let Some(offer) = &item.resource.offer else { continue };
         if item.standing != Standing::Free {
             continue;
         }
@@ -137,7 +137,7 @@ fn place_evicted(board: &mut Board<'_>) {
     }
 }
 
-fn by_class(board: &Board<'_>, homeless: impl Fn(&Item) -> bool) -> Vec<(usize, Vec<usize>)> {
+fn by_class(board: &Board<'_>, homeless: impl Fn(&Item<'_>) -> bool) -> Vec<(usize, Vec<usize>)> {
     let mut groups = vec![Vec::new(); board.classes.len()];
     for (at, item) in board.items.iter().enumerate() {
         if homeless(item) {
@@ -216,7 +216,7 @@ impl Shares {
     }
 
     /// The place of the member that is preferred most of those with enough left of their share.
-    fn preferred(&self, board: &Board<'_>, item: &Item) -> Option<usize> {
+    fn preferred(&self, board: &Board<'_>, item: &Item<'_>) -> Option<usize> {
         let (mut best, mut highest) = (None, 0);
         for (at, share) in self.open.iter().enumerate() {
             let score = score(share.hash, item.hash);
@@ -256,7 +256,7 @@ impl Shares {
     }
 }
 
-fn least_loaded(board: &Board<'_>, among: &[u32], item: &Item) -> Option<u32> {
+fn least_loaded(board: &Board<'_>, among: &[u32], item: &Item<'_>) -> Option<u32> {
     let fits = |member: &&u32| board.has_room(**member, item.weight);
     let order =
         |member: &&u32| (board.load[**member as usize], Reverse(board.score(**member, item)), **member);

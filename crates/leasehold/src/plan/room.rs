@@ -22,6 +22,10 @@ pub(super) fn make_room(board: &mut Board<'_>) {
     if full.is_empty() && misplaced.is_empty() {
         return;
     }
+    if !board.kept.is_empty() {
+        board.missed = true;
+        return;
+    }
     let spare = what_may_go(board);
     for (member, over) in full {
         give_away(board, &spare, member, over);

@@ -34,7 +34,7 @@ struct Sequence<'b, 'a> {
 
 impl<'b, 'a> Sequence<'b, 'a> {
     fn new(board: &'b Board<'a>, budget: usize) -> Self {
-        let (mut surely, perhaps) = (vec![0; board.members.len()], board.occupied.clone());
+        let (mut surely, perhaps) = (board.kept.loads(board.members.len()), board.occupied.clone());
         let mut pending: BTreeMap<Edge, Vec<usize>> = BTreeMap::new();
         for (at, item) in board.items.iter().enumerate() {
             if matches!(item.standing, Standing::Kept | Standing::Stuck) {
@@ -173,7 +173,7 @@ impl<'b, 'a> Sequence<'b, 'a> {
         }
         let item = &self.board.items[at];
         self.moves.push(Move {
-            resource: self.board.facts.resources[item.resource as usize].id.clone(),
+            resource: item.resource.id.clone(),
             from: self.board.members[item.holder as usize].id.clone(),
             to: self.board.members[item.at as usize].id.clone(),
             load,

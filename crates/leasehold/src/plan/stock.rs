@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::board::{Board, Item, Standing};
+use super::kept::Lot;
 
 /// How many resources are compared before the best of them are given away.
 const LOOK_AT_MAX: usize = 16_384;
@@ -29,7 +30,7 @@ pub(super) struct Kind {
 
 impl Kind {
     /// The kind of a resource, if the plan may give it to somebody else to even out the load.
-    pub(super) fn of(item: &Item, board: &Board<'_>) -> Option<Self> {
+    pub(super) fn of(item: &Item<'_>, board: &Board<'_>) -> Option<Self> {
         let hands = match item.standing {
             Standing::Free => Hands::None,
             Standing::Evicted(_) if item.at != item.holder => Hands::Wrong,
@@ -37,6 +38,12 @@ impl Kind {
             _ => return None,
         };
         Some(Self { class: item.class, hands })
+    }
+
+    /// The same for what is kept and was not laid out.
+    pub(super) fn of_kept(lot: Lot, board: &Board<'_>) -> Option<Self> {
+        let movable = !board.members[lot.holder as usize].cordoned;
+        movable.then_some(Self { class: lot.class, hands: Hands::Right })
     }
 
     pub(super) fn receivers<'b>(&self, board: &'b Board<'_>) -> &'b [u32] {
@@ -116,6 +123,11 @@ impl Stock {
             }
             shelf.items.push(at);
             shelf.count += 1;
+        }
+        for (lot, count) in board.kept.lots().filter(|_| !loose_only) {
+            let Some(kind) = Kind::of_kept(lot, board) else { continue };
+            shelves[lot.holder as usize].entry((kind, lot.weight)).or_default().count += count;
+            kinds.push(kind);
         }
         kinds.sort_unstable();
         kinds.dedup();

@@ -91,6 +91,23 @@ async fn what_is_ours_and_unknown_goes_back_wherever_it_stands_among_what_is_kno
 }
 
 #[tokio::test]
+async fn who_doubts_everything_finds_what_the_news_would_have_told() {
+    let mut scene = Scene::holding(&["b", "d"]).await;
+    let (session, b) = (scene.session(), scene.term("b"));
+    let release = [Release { term: b, offer: None }];
+    let _ = scene.store.release(session.id(), session.sending().pulse, &release).await.unwrap();
+    let wanted = ["a", "c"].map(|of| crate::store::Wanted { resource: resource(of), floor: Token(0) });
+    let _ = scene.store.acquire(session.id(), session.sending().pulse, &wanted).await.unwrap();
+    scene.refresh().await;
+    scene.member.doubts = News::Anything;
+    scene.member.compare_with_view();
+    let back: Vec<_> = scene.member.returning.keys().map(|term| term.resource.as_str()).collect();
+    assert_eq!(back, ["a", "c"]);
+    assert_eq!((told(&scene, "b"), told(&scene, "d")), (Some(Reason::Superseded), None));
+    assert_eq!(scene.member.doubts, News::Nothing, "it has compared");
+}
+
+#[tokio::test]
 async fn what_the_store_decides_after_a_pass_that_changed_nothing_is_seen_by_the_next() {
     let mut scene = Scene::holding(&["a", "b"]).await;
     scene.pass().await;

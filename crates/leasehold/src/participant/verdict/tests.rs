@@ -5,6 +5,7 @@ use super::super::session::tests::ms;
 use super::*;
 use crate::lease::{BeatNumber, Term, Token};
 use crate::store::{LeaseStore, Pulse, Registry, Revoked, Wanted};
+use crate::view::News;
 
 fn ended(scene: &Scene, of: &str) -> bool {
     scene.member.view.sessions()[&id(of)].ended
@@ -69,7 +70,7 @@ async fn what_a_living_member_keeps_though_it_was_revoked_is_freed_after_its_ttl
         scene.beat().await;
         let _ = scene.store.beat(&two.open.id, pulse(second + 2)).await.unwrap();
         scene.refresh().await;
-        scene.member.listener.hear(&scene.member.view, ms(second * 1000), true);
+        scene.member.listener.hear(&scene.member.view, ms(second * 1000), &News::Anything);
         scene.member.end_the_silent().await.unwrap();
         scene.refresh().await;
         assert_eq!(holder(&scene, "theirs"), Some(id("two-1")), "after {second} s");
@@ -92,7 +93,7 @@ async fn nobody_ends_itself() {
     // Trust has ended by now, so that a beat is too late; the session has not.
     scene.clock.show(36_000);
     scene.refresh().await;
-    scene.member.listener.hear(&scene.member.view, ms(36_000), true);
+    scene.member.listener.hear(&scene.member.view, ms(36_000), &News::Anything);
     scene.member.end_the_silent().await.unwrap();
     scene.refresh().await;
     assert!(!ended(&scene, "one-1"));
@@ -138,7 +139,7 @@ async fn whoever_thaws_a_store_writes_it_down_and_nobody_else() {
         for second in [0, 10, 20, 30] {
             scene.clock.show(second * 1000);
             scene.refresh().await;
-            scene.member.listener.hear(&scene.member.view, ms(second * 1000), true);
+            scene.member.listener.hear(&scene.member.view, ms(second * 1000), &News::Anything);
         }
         let nonce = scene.member.view.era().unwrap().nonce;
         if somebody_was_faster {
