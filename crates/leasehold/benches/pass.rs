@@ -1,5 +1,5 @@
-//! How soon a member of a large pool does something about one change: a resource that is handed to it, from the answer to the release to the
-//! first step of the work, on the embedded store. The passes of a member that knows every lease are all in it.
+//! How soon a member of a large pool does something about one change: a new resource that is its to take, from the answer to the declaration to
+//! the first step of the work, on the embedded store. The pass of a member that knows every lease is in it, and the grant.
 //!
 //! `cargo bench -p leasehold --bench pass [-- RESOURCES MEMBERS]`. Beside it stands the same in a pool of a hundredth.
 
@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::lease::{BeatNumber, MemberId, Nonce, ResourceId, Term, Token};
-use leasehold::plan;
+use leasehold::lease::{BeatNumber, MemberId, Nonce, ResourceId, Token};
+use leasehold::plan::{self, rendezvous::hash_id};
 use leasehold::store::{
-    Acquired, Answer, Begin, Listing, Offer, OpenSession, Profile, Pulse, Release, Store, StoreUrl, Wanted,
-    migrate, open,
+    Acquired, Answer, Begin, Declared, Listing, OpenSession, Profile, Pulse, Store, StoreUrl, Version,
+    Wanted, migrate, open,
 };
 use leasehold::{Participant, Pool, clock};
 use tokio::sync::mpsc;
@@ -23,11 +23,11 @@ const TURNS: usize = 30;
 const PAUSE: Duration = Duration::from_millis(500);
 const BATCH: usize = 1000;
 
-/// A session that holds and lets go, and is no member otherwise.
+/// A session that holds its share, and is no member otherwise.
 struct Other {
     id: MemberId,
     era: Nonce,
-    terms: Vec<Term>,
+    held: usize,
 }
 
 impl Other {
@@ -51,7 +51,7 @@ impl Other {
         let id = MemberId::new(format!("other-{number}-1")).expect("an id");
         let session = OpenSession { pool: pool.clone(), id: id.clone(), ttl: TTL, profile };
         match store.open(&session).await.expect("an answer") {
-            Answer::Done(era) => Self { id, era, terms: Vec::new() },
+            Answer::Done(era) => Self { id, era, held: 0 },
             refused => panic!("not opened: {refused:?}"),
         }
     }
@@ -62,21 +62,19 @@ impl Other {
                 few.iter().map(|id| Wanted { resource: id.clone(), floor: Token(0) }).collect();
             let answer = store.acquire(&self.id, self.pulse(), &wanted).await.expect("an answer");
             let Answer::Done(outcomes) = answer else { panic!("not acquired: {answer:?}") };
-            self.terms.extend(outcomes.into_iter().map(|outcome| match outcome {
-                Acquired::Granted(term) => term,
-                held => panic!("not granted: {held:?}"),
-            }));
+            assert!(outcomes.iter().all(|outcome| matches!(outcome, Acquired::Granted(_))), "not granted");
+            self.held += outcomes.len();
         }
     }
+}
 
-    async fn hand_over(&mut self, store: &dyn Store, to: &MemberId) -> ResourceId {
-        let term = self.terms.pop().expect("something is left");
-        let offer = Some(Offer { to: to.clone(), load: u64::MAX });
-        let release = [Release { term: term.clone(), offer }];
-        let answer = store.release(&self.id, self.pulse(), &release).await.expect("an answer");
-        assert!(matches!(answer, Answer::Done(_)), "not released: {answer:?}");
-        term.resource
-    }
+/// A resource that the member is preferred for above all others.
+fn preferred(turn: usize, me: &MemberId, others: &[Other]) -> ResourceId {
+    let hash = |id: &MemberId| hash_id(id.as_str());
+    let all: Vec<u64> = others.iter().map(|other| hash(&other.id)).chain([hash(me)]).collect();
+    let mut ids = (0..).map(|number| format!("new-{turn}-{number}"));
+    let id = ids.find(|id| plan::rank_of(&all, hash_id(id), hash(me)) == 0).expect("there are many");
+    ResourceId::new(id).expect("an id")
 }
 
 async fn measure(resources: usize, members: usize) {
@@ -96,9 +94,9 @@ async fn measure(resources: usize, members: usize) {
         other.take(&*store, share).await;
         others.push(other);
     }
-    let own = resources - others.iter().map(|other| other.terms.len()).sum::<usize>();
+    let own = resources - others.iter().map(|other| other.held).sum::<usize>();
     let (began, mut work) = mpsc::unbounded_channel();
-    let member = Participant::join(Arc::clone(&store), pool)
+    let member = Participant::join(Arc::clone(&store), pool.clone())
         .ttl(TTL)
         .resources(ids.iter().map(ResourceId::as_str))
         .expect("ids")
@@ -119,16 +117,19 @@ async fn measure(resources: usize, members: usize) {
     let mut took = Vec::new();
     for turn in 0..TURNS {
         tokio::time::sleep(PAUSE).await;
-        let count = others.len();
-        let resource = others[turn % count].hand_over(&*store, &me).await;
-        let released = clock::now();
+        let mut new = Declared::new(preferred(turn, &me, &others));
+        let _ = store.declare(&pool, &new).await.expect("an answer");
+        let declared = clock::now();
         let (taken, at) = work.recv().await.expect("a member");
-        assert_eq!(taken, resource, "nothing else is taken");
-        took.push(at.since(released).as_secs_f64() * 1000.0);
+        assert_eq!(taken, new.resource, "nothing else is taken");
+        took.push(at.since(declared).as_secs_f64() * 1000.0);
+        (new.removed, new.version) = (true, Version(1));
+        let _ = store.declare(&pool, &new).await.expect("an answer");
+        status.wait_for(|status| status.held.len() == own).await.expect("a member");
     }
     took.sort_unstable_by(f64::total_cmp);
     println!(
-        "{resources} resources, {members} members: a handoff is taken up after {:.1} ms (median of {TURNS}; {:.1} to {:.1})",
+        "{resources} resources, {members} members: a new one is worked on after {:.1} ms (median of {TURNS}; {:.1} to {:.1})",
         took[TURNS / 2],
         took[0],
         took[TURNS - 1]
