@@ -162,6 +162,12 @@ impl View {
         (!ended).then_some(holder)
     }
 
+    /// The resources whose leases name this session, whether or not it has ended.
+    pub(crate) fn named_by(&self, session: &MemberId) -> impl Iterator<Item = &ResourceId> {
+        let named = self.leases.values().filter(move |lease| lease.holder.as_ref() == Some(session));
+        named.map(|lease| &lease.resource)
+    }
+
     /// Whether the store has this listing.
     pub(crate) fn has_listing(&self, id: &ListingId) -> bool {
         self.listings.contains_key(id)
