@@ -162,10 +162,17 @@ impl View {
         (!ended).then_some(holder)
     }
 
-    /// The resources whose leases name this session, whether or not it has ended.
-    pub(crate) fn named_by(&self, session: &MemberId) -> impl Iterator<Item = &ResourceId> {
-        let named = self.leases.values().filter(move |lease| lease.holder.as_ref() == Some(session));
-        named.map(|lease| &lease.resource)
+    /// Each of these sessions with the resources whose leases name it, whether or not it has ended.
+    #[must_use]
+    pub fn named_by(&self, sessions: &[MemberId]) -> BTreeMap<MemberId, Vec<ResourceId>> {
+        let mut named: BTreeMap<MemberId, Vec<ResourceId>> =
+            sessions.iter().map(|session| (session.clone(), Vec::new())).collect();
+        for lease in self.leases.values().filter(|_| !sessions.is_empty()) {
+            if let Some(held) = lease.holder.as_ref().and_then(|holder| named.get_mut(holder)) {
+                held.push(lease.resource.clone());
+            }
+        }
+        named
     }
 
     /// Whether the store has this listing.

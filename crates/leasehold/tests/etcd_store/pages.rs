@@ -150,7 +150,8 @@ async fn whoever_listens_reads_what_changed_by_one_request_and_misses_nothing_af
         server.restart();
         let (name, pulse) = (format!("s{number}"), one.pulse());
         let asked = [wanted(&name)];
-        eventually("the server is back", async || store.acquire(one.id(), pulse, &asked).await.ok()).await;
+        let _ = eventually("the server is back", async || store.acquire(one.id(), pulse, &asked).await.ok())
+            .await;
         one.confirmed = one.sent;
         let read = eventually("the server is back", async || reader.leases(&work, cursor).await.ok()).await;
         assert_eq!(read.items.len(), 1, "{:?}", read.items);
