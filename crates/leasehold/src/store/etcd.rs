@@ -39,6 +39,7 @@ mod reader;
 mod record;
 mod registry;
 mod sessions;
+mod stride;
 mod sweeps;
 mod transact;
 mod watch;

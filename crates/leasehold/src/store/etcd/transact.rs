@@ -41,7 +41,7 @@ pub(super) const OPS_MAX: usize = 128;
 /// A handle's half of every call: the cluster and what is remembered of it.
 #[derive(Debug)]
 pub(super) struct Engine {
-    pub(super) client: Client,
+    pub(super) client: Arc<Client>,
     pub(super) keys: Keys,
     pub(super) lineage: Lineage,
     /// What the handle's last calls knew of the era and its own sessions, so that a heartbeat is one request.
@@ -53,7 +53,7 @@ pub(super) struct Engine {
 impl Engine {
     pub(super) fn new(client: Client, keys: Keys) -> Self {
         let (known, news, appends) = (Mutex::default(), News::default(), tokio::sync::Mutex::default());
-        Self { client, keys, lineage: Lineage::default(), known, news, appends }
+        Self { client: Arc::new(client), keys, lineage: Lineage::default(), known, news, appends }
     }
 
     /// Decides and carries out. `supposed` are the keys for which an earlier call's knowledge is good enough to begin with.
