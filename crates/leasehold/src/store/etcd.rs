@@ -39,7 +39,6 @@ mod reader;
 mod record;
 mod registry;
 mod sessions;
-mod stride;
 mod sweeps;
 mod transact;
 mod watch;

@@ -156,7 +156,7 @@ impl News {
     /// Has a range listened to. To be called before the range's key is read.
     pub(super) fn listen(&self, range: &Key, generation: u64) -> Option<Listening> {
         let mut state = self.lock();
-        if state.watch % 2 == 0 {
+        if state.watch.is_multiple_of(2) {
             return None;
         }
         if !state.logs.contains_key(range) && state.logs.len() >= LOGS_MAX {

@@ -18,18 +18,16 @@ use super::proto::request_op::Request as Op;
 use super::proto::response_op::Response as Answered;
 use super::proto::{KeyValue, RangeRequest, RangeResponse, RequestOp, ResponseHeader, TxnRequest};
 use super::record::{EraValue, SessionValue, decode, unreadable};
-use super::stride::Stride;
 use super::transact::{Engine, range};
 use super::within;
 use crate::lease::{MemberId, Pool};
 use crate::store::{Changed, Cursor, Others, SessionRecord, StoreError};
 
-/// How many records the first request for a range brings, how many times more each further one, and how many at most.
+/// How many records the first request for a range brings, how many times more each further one, and how many at most. With each
+/// page etcd walks over all that is left of the range, so that small ones would cost more the more there is.
 const PAGE: i64 = 1000;
 const PAGE_GROWS: i64 = 8;
-const PAGE_MAX: i64 = 20_000;
-/// The same where only what changed is asked for: etcd looks at everything to find it, so that is done in as few pages as can be.
-const CHANGED_MAX: i64 = 50_000;
+const PAGE_MAX: i64 = 50_000;
 /// How often a reader begins again because the store was frozen or compacted under it.
 const TRIES: usize = 5;
 
@@ -50,7 +48,8 @@ impl Engine {
         since: Cursor,
         read: impl Fn(&str, &KeyValue) -> Result<T, StoreError>,
     ) -> Result<Seen<T>, StoreError> {
-        let limit = if since == Cursor::START { PAGE } else { CHANGED_MAX };
+        // To find what changed etcd looks at everything, so that is done in as few pages as can be.
+        let limit = if since == Cursor::START { PAGE } else { PAGE_MAX };
         let first = RangeRequest { limit, ..changed_after(prefix, since) };
         let touched = self.keys.touched(prefix).map(|key| RangeRequest { key, ..RangeRequest::default() });
         let ranges: Vec<RangeRequest> = std::iter::once(first.clone()).chain(touched).collect();
@@ -79,17 +78,22 @@ impl Engine {
         (prefix, read): (&Key, &impl Fn(&str, &KeyValue) -> Result<T, StoreError>),
     ) -> Result<Option<Seen<T>>, StoreError> {
         let generation = self.lineage.memory().generation;
-        let mut pages = Pages::after(first, seen.revision);
+        let mut limit = first.limit;
         let mut asking = JoinSet::new();
         loop {
             let before = self.lineage.memory();
-            let more = pages.next(&page);
-            let more = more.map(|next| asking.spawn(ask(Arc::clone(&self.client), next))).is_some();
+            let last = page.kvs.last().filter(|_| page.more);
+            if let Some(last) = last {
+                limit = (limit * PAGE_GROWS).min(PAGE_MAX);
+                let (key, revision) = (next_key(&last.key), seen.revision);
+                let next = RangeRequest { key, limit, revision, ..first.clone() };
+                asking.spawn(ask(Arc::clone(&self.client), next));
+            }
             for kv in &page.kvs {
                 let name = after(&kv.key, prefix).ok_or_else(|| unreadable(&kv.key))?;
                 seen.items.push(read(name, kv)?);
             }
-            if !more {
+            if last.is_none() {
                 return Ok(Some(seen));
             }
             page = match asking.join_next().await {
@@ -277,44 +281,6 @@ impl Engine {
 
 async fn ask(client: Arc<Client>, page: RangeRequest) -> Result<RangeResponse, StoreError> {
     within(client.range(page)).await
-}
-
-/// Which page comes next.
-#[derive(Debug)]
-struct Pages {
-    asked: RangeRequest,
-    end: Key,
-    stride: Stride,
-}
-
-impl Pages {
-    /// After the first, all at the revision at which that one was read.
-    fn after(first: &RangeRequest, revision: i64) -> Self {
-        let end = first.range_end.clone();
-        Self { asked: RangeRequest { revision, ..first.clone() }, end, stride: Stride::of(b"", b"") }
-    }
-
-    /// The request that follows the one that brought `page`, if there is more.
-    fn next(&mut self, page: &RangeResponse) -> Option<RangeRequest> {
-        let key = match (page.kvs.first(), page.kvs.last()) {
-            (Some(first), Some(last)) if page.more => {
-                self.stride = Stride::of(&first.key, &last.key);
-                next_key(&last.key)
-            }
-            _ if self.asked.range_end == self.end => return None,
-            _ => {
-                self.stride = self.stride.further();
-                self.asked.range_end.clone()
-            }
-        };
-        // What changed is looked for in all of it.
-        let is_whole = self.asked.min_mod_revision == 0;
-        let range_end = if is_whole { self.stride.end_after(&key, &self.end) } else { self.end.clone() };
-        let most = if is_whole { PAGE_MAX } else { CHANGED_MAX };
-        let limit = (self.asked.limit * PAGE_GROWS).min(most);
-        self.asked = RangeRequest { key, range_end, limit, ..self.asked.clone() };
-        Some(self.asked.clone())
-    }
 }
 
 /// The first key after `key`.
