@@ -41,8 +41,6 @@ const DOCUMENTED: usize = 500_000;
 
 /// How many leases are held at once at most where calls are counted.
 const CALLS_LEASES: usize = 50_000;
-/// How many leases a pool on etcd has at most: more are not read whole within the time that a call has.
-const ETCD_LEASES: usize = 100_000;
 
 /// How much is measured.
 #[derive(Debug, Clone, Copy)]
@@ -158,16 +156,12 @@ fn moves(size: Size, rows: &mut Rows) {
 /// What takes minutes, and is measured once.
 fn once(runtime: &tokio::runtime::Runtime, size: Size, rows: &mut Rows) {
     plans::measure(size.leases, rows);
-    let (members, resources) = (size.members.to_string(), size.resources.to_string());
-    each_store(|store, bench| {
-        let most = if store == "etcd" { size.leases.min(ETCD_LEASES) } else { size.leases }.to_string();
-        let keep = ["--only", "keep", "--leases", &most, "--members", &members, "--ttl", "30s"];
-        bench.run(&keep, store, rows);
-    });
-    each_store(|store, bench| {
-        let most = if store == "etcd" { size.leases.min(ETCD_LEASES) } else { size.leases }.to_string();
-        bench.run(&["--only", "heartbeat", "--leases", &most, "--round", "2s"], store, rows);
-    });
+    let (members, resources, leases) =
+        (size.members.to_string(), size.resources.to_string(), size.leases.to_string());
+    let keep = ["--only", "keep", "--leases", &leases, "--members", &members, "--ttl", "30s"];
+    each_store(|store, bench| bench.run(&keep, store, rows));
+    let heartbeat = ["--only", "heartbeat", "--leases", &leases, "--round", "2s"];
+    each_store(|store, bench| bench.run(&heartbeat, store, rows));
     let many =
         ["--only", "fan-out,cold-start", "--members", &members, "--resources", &resources, "--turns", "20"];
     each_store(|store, bench| bench.run(&many, store, rows));

@@ -210,6 +210,13 @@ pub trait LeaseStore: fmt::Debug + Send + Sync + 'static {
     /// is what refuses an ended session that would reassert.
     async fn collect(&self, session: &MemberId) -> Result<(), StoreError>;
 
+    /// The same by a caller who has read the pool after the session's end, and found that it held these and nothing else: who
+    /// would have to search for them need not. What is left out is an orphan from then on.
+    async fn collect_known(&self, session: &MemberId, held: &[ResourceId]) -> Result<(), StoreError> {
+        let _ = held;
+        self.collect(session).await
+    }
+
     /// Who is there, ended ones included, and each one's beat. With a cursor, what changed since; for a moment perhaps
     /// more than that, never less.
     async fn sessions(&self, pool: &Pool, since: Cursor) -> Result<Changed<SessionRecord>, StoreError>;

@@ -166,6 +166,19 @@ impl View {
         (!ended).then_some(holder)
     }
 
+    /// Each of these sessions with the resources whose leases name it, whether or not it has ended.
+    #[must_use]
+    pub fn named_by(&self, sessions: &[MemberId]) -> BTreeMap<MemberId, Vec<ResourceId>> {
+        let mut named: BTreeMap<MemberId, Vec<ResourceId>> =
+            sessions.iter().map(|session| (session.clone(), Vec::new())).collect();
+        for lease in self.leases.values().filter(|_| !sessions.is_empty()) {
+            if let Some(held) = lease.holder.as_ref().and_then(|holder| named.get_mut(holder)) {
+                held.push(lease.resource.clone());
+            }
+        }
+        named
+    }
+
     /// Whether the store has this listing.
     pub(crate) fn has_listing(&self, id: &ListingId) -> bool {
         self.listings.contains_key(id)

@@ -113,7 +113,7 @@ impl Caller {
             self.release(batch).await?;
         }
         self.store.close(&self.id).await?;
-        Ok(self.store.collect(&self.id).await?)
+        Ok(self.store.collect_known(&self.id, &[]).await?)
     }
 }
 

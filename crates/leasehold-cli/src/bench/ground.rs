@@ -1,9 +1,10 @@
 //! Where a benchmark takes place: pools with a random name of their own, and the lines to them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::{Mutex, PoisonError};
 
-use leasehold::lease::Nonce;
+use leasehold::lease::{MemberId, Nonce};
 use leasehold::store::around::Around;
 use leasehold::store::{Cursor, Store, StoreUrl, open};
 use leasehold::{Pool, ResourceId};
@@ -68,12 +69,23 @@ impl Ground {
         let pools = std::mem::take(&mut *self.pools.lock().unwrap_or_else(PoisonError::into_inner));
         let mut stay = 0;
         for pool in pools {
-            for session in self.store.sessions(&pool, Cursor::START).await?.items {
+            let sessions = self.store.sessions(&pool, Cursor::START).await?.items;
+            for session in &sessions {
                 self.store.close(&session.id).await?;
-                self.store.collect(&session.id).await?;
+            }
+            let leases = self.store.leases(&pool, Cursor::START).await?.items;
+            let mut held: BTreeMap<MemberId, Vec<ResourceId>> = BTreeMap::new();
+            stay += leases.len();
+            for lease in leases {
+                if let Some(holder) = lease.holder {
+                    held.entry(holder).or_default().push(lease.resource);
+                }
+            }
+            for session in &sessions {
+                let held = held.remove(&session.id).unwrap_or_default();
+                self.store.collect_known(&session.id, &held).await?;
             }
             self.store.collect_listings(&pool).await?;
-            stay += self.store.leases(&pool, Cursor::START).await?.items.len();
         }
         Ok(stay)
     }

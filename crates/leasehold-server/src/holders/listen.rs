@@ -1,16 +1,17 @@
 //! The control plane as a listener: who is silent is ended, what is orphaned freed, a frozen store thawed.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use leasehold::MemberId;
 use leasehold::lease::Term;
 use leasehold::ledger::{Event, Reason};
 use leasehold::listen::Silence;
 use leasehold::store::{
     Cursor, EndSilent, Hints, MarkKind, Marked, OpenSession, StoreError, Thawed, Version,
 };
+use leasehold::{MemberId, ResourceId};
 use tokio::sync::watch;
 
 use super::desk::{Desk, Known};
@@ -112,7 +113,7 @@ impl Desk {
                 self.silent(&known, now),
                 listener.orphans(now),
                 self.revoked(&known, now),
-                ended,
+                known.view.named_by(&ended),
                 listener.thawable(now, TTL_USUAL),
                 known.view.era(),
                 listener.silences(4),
@@ -149,16 +150,18 @@ impl Desk {
     }
 
     /// Forgets sessions that ended a while ago. Not sooner: a tombstone that goes between two reads of a view is missed by it.
-    async fn collect(&self, ended: Vec<MemberId>) -> Result<(), StoreError> {
+    async fn collect(&self, ended: BTreeMap<MemberId, Vec<ResourceId>>) -> Result<(), StoreError> {
+        let ended: Vec<_> = ended.into_iter().collect();
         for few in ended.chunks(COLLECT_AT_ONCE) {
-            let collecting = few.iter().map(|session| self.call(self.store.collect(session)));
+            let collecting =
+                few.iter().map(|(session, held)| self.call(self.store.collect_known(session, held)));
             for collected in join_all(collecting).await {
                 collected?;
             }
         }
         if !ended.is_empty() {
             let mut known = self.lately().await?;
-            ended.iter().for_each(|session| known.view.lose_session(session));
+            ended.iter().for_each(|(session, _)| known.view.lose_session(session));
         }
         Ok(())
     }

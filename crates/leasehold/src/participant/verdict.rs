@@ -66,9 +66,10 @@ impl Member {
     /// Forgets what ended long ago.
     async fn collect(&mut self, now: Moment) -> Result<(), StoreError> {
         let old = self.listener.ended_for(now, self.settings.ttl * TOMBSTONE_TTLS);
-        for ended in &old {
-            call(&*self.clock, &self.settings, self.store.collect(ended)).await?;
-            self.view.lose_session(ended);
+        // The view has been read since, and nothing is ever given to a session that has ended.
+        for (ended, held) in self.view.named_by(&old) {
+            call(&*self.clock, &self.settings, self.store.collect_known(&ended, &held)).await?;
+            self.view.lose_session(&ended);
         }
         if !old.is_empty() {
             call(&*self.clock, &self.settings, self.store.collect_listings(&self.pool)).await?;

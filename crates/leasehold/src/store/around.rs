@@ -166,6 +166,7 @@ around! {
     fn free_orphan(pool: &Pool, holder: &MemberId, term: &Term, era: Nonce) -> Freed;
     fn thaw(nonce: Nonce) -> Thawed;
     fn collect(session: &MemberId) -> ();
+    fn collect_known(session: &MemberId, held: &[ResourceId]) -> ();
     fn sessions(pool: &Pool, since: Cursor) -> Changed<SessionRecord>;
     fn sessions_if_quiet(pool: &Pool, since: Cursor, others: Others) -> Option<Changed<SessionRecord>>;
     fn leases(pool: &Pool, since: Cursor) -> Changed<LeaseRecord>;

@@ -29,6 +29,7 @@ mod ledger;
 mod lineage;
 mod listings;
 mod mirror;
+mod news;
 mod open;
 #[allow(missing_docs, unreachable_pub, unused_qualifications, dead_code, clippy::all, clippy::pedantic)]
 mod proto {
@@ -51,20 +52,21 @@ use tokio::sync::watch as watch_channel;
 
 use self::beats::Beats;
 use self::mirror::{Campaign, Mirrors, Native, Natives};
-use self::record::{LeaseValue, SessionValue, decode, encode, millis, unreadable};
+use self::record::{LeaseValue, decode, encode, millis, unreadable};
 use self::transact::Engine;
 use self::watch::{Listeners, Watched};
 use super::{
     Acquired, Answer, Capabilities, Changed, Checkup, Claimed, Cursor, EndSilent, Freed, Grade, Guard, Hints,
-    LeaseRecord, LeaseStore, OpenSession, Profile, Pulse, Reasserted, Release, Released, Revoked,
+    LeaseRecord, LeaseStore, OpenSession, Others, Profile, Pulse, Reasserted, Release, Released, Revoked,
     SessionRecord, StoreError, Thawed, Wanted, claim,
 };
 use crate::lease::{BeatNumber, MemberId, Nonce, Pool, ResourceId, Term};
 
 /// The most items one call may carry: a few transactions that are carried out at once.
 const ITEMS_MAX: usize = 4 * sweeps::CHUNK;
-/// How long one call may take.
+/// How long one call may take; and how long one that reads a whole pool, in which every request has the time of a call.
 const CALL: Duration = Duration::from_secs(3);
+const WHOLE: Duration = Duration::from_secs(60);
 
 /// A store on an etcd cluster. Dropping it ends its watch.
 #[derive(Debug)]
@@ -159,11 +161,23 @@ impl EtcdStore {
 
 /// Gives a call its deadline.
 async fn within<T>(call: impl Future<Output = Result<T, StoreError>> + Send) -> Result<T, StoreError> {
-    match tokio::time::timeout(CALL, call).await {
+    bounded(CALL, call).await
+}
+
+/// Gives a call on everything in a pool its deadline.
+async fn on_the_whole<T>(call: impl Future<Output = Result<T, StoreError>> + Send) -> Result<T, StoreError> {
+    bounded(WHOLE, call).await
+}
+
+async fn bounded<T>(
+    limit: Duration,
+    call: impl Future<Output = Result<T, StoreError>> + Send,
+) -> Result<T, StoreError> {
+    match tokio::time::timeout(limit, call).await {
         Ok(answer) => answer,
         Err(_) => Err(StoreError::unavailable(format!(
             "etcd has not answered within {} s; the call may still take effect",
-            CALL.as_secs()
+            limit.as_secs()
         ))),
     }
 }
@@ -307,16 +321,24 @@ impl LeaseStore for EtcdStore {
     }
 
     async fn collect(&self, session: &MemberId) -> Result<(), StoreError> {
-        within(self.engine.collect(session)).await
+        on_the_whole(self.engine.collect(session, None)).await
+    }
+
+    async fn collect_known(&self, session: &MemberId, held: &[ResourceId]) -> Result<(), StoreError> {
+        on_the_whole(self.engine.collect(session, Some(held))).await
     }
 
     async fn sessions(&self, pool: &Pool, since: Cursor) -> Result<Changed<SessionRecord>, StoreError> {
-        let prefix = self.engine.keys.sessions(pool);
-        let read = self.engine.changed(&prefix, since, |name, kv| {
-            let id: MemberId = name.parse().map_err(|_| unreadable(&kv.key))?;
-            Ok(decode::<SessionValue>(&kv.key, &kv.value)?.shown(id))
-        });
-        within(read).await
+        on_the_whole(self.engine.changed(&self.engine.keys.sessions(pool), since, reader::session)).await
+    }
+
+    async fn sessions_if_quiet(
+        &self,
+        pool: &Pool,
+        since: Cursor,
+        others: Others,
+    ) -> Result<Option<Changed<SessionRecord>>, StoreError> {
+        within(self.engine.sessions_if_quiet(pool, since, others)).await
     }
 
     async fn leases(&self, pool: &Pool, since: Cursor) -> Result<Changed<LeaseRecord>, StoreError> {
@@ -325,7 +347,7 @@ impl LeaseStore for EtcdStore {
             let resource = name.parse().map_err(|_| unreadable(&kv.key))?;
             Ok(decode::<LeaseValue>(&kv.key, &kv.value)?.shown(resource))
         });
-        within(read).await
+        on_the_whole(read).await
     }
 
     async fn pools(&self) -> Result<Vec<Pool>, StoreError> {

@@ -105,7 +105,7 @@ impl fmt::Display for StoreUrl {
     }
 }
 
-/// How long any call of a store may take that was opened by its URL. Who needs an answer sooner waits less.
+/// How long a call of a store may take that was opened by its URL ([`Deadline`](super::around::Deadline)). Who needs an answer sooner waits less.
 const CALL_MAX: Duration = Duration::from_secs(10);
 
 /// Opens the store that `url` names. Its calls are bounded and measured ([`around`](super::around)).

@@ -1,17 +1,14 @@
 //! Clusters that forget, and those that only seem to.
 
-use std::future::poll_fn;
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::time::Duration;
 
 use leasehold::lease::Nonce;
 use leasehold::store::conformance::member::session;
 use leasehold::store::conformance::{Member, pool};
-use leasehold::store::{Answer, Hints, MarkKind, Marked, Reasserted, Thawed, Version};
+use leasehold::store::{Answer, MarkKind, Marked, Reasserted, Thawed, Version};
 use leasehold_testkit::Etcd;
 
-use super::support::{era_of, eventually, live, open};
+use super::support::{era_of, eventually, handled, live, next_hint as next, open};
 
 fn frozen<T: std::fmt::Debug>(answer: Answer<T>) -> Nonce {
     match answer {
@@ -93,11 +90,6 @@ async fn a_prefix_that_was_deleted_is_a_store_that_has_forgotten_everything() {
     assert!(era_of(&store).await.ttl_max >= Duration::from_secs(60));
 }
 
-async fn next(hints: &mut Hints, within: Duration) -> bool {
-    let next = poll_fn(|context| hints.as_mut().poll_next(context));
-    tokio::time::timeout(within, next).await.is_ok_and(|hint| hint.is_some())
-}
-
 #[tokio::test]
 async fn hints_go_on_after_a_compaction_and_after_a_restart() {
     let mut server = Etcd::start();
@@ -120,18 +112,6 @@ async fn hints_go_on_after_a_compaction_and_after_a_restart() {
     })
     .await;
     assert!(next(&mut hints, Duration::from_secs(30)).await, "no hint after a restart");
-}
-
-/// How many requests of a kind the server has handled.
-fn handled(port: u16, method: &str) -> u64 {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("etcd listens");
-    stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").expect("etcd reads");
-    let mut text = String::new();
-    stream.read_to_string(&mut text).expect("etcd answers");
-    let of_method = format!("grpc_method=\"{method}\"");
-    let lines = text.lines().filter(|line| line.starts_with("grpc_server_handled_total"));
-    let counts = lines.filter(|line| line.contains(&of_method)).filter_map(|line| line.rsplit(' ').next());
-    counts.filter_map(|count| count.parse::<u64>().ok()).sum()
 }
 
 #[tokio::test]

@@ -7,4 +7,5 @@ mod foreigners;
 mod forgetting;
 mod large;
 mod lines;
+mod pages;
 mod support;

@@ -1,12 +1,14 @@
 //! What these tests have in common.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::clock::{Clock, SystemClock};
 use leasehold::store::conformance::pool;
-use leasehold::store::{Begin, Cursor, Era, Store, StoreError, StoreErrorKind, StoreUrl};
+use leasehold::store::{Begin, Cursor, Era, Hints, Store, StoreError, StoreErrorKind, StoreUrl};
 
 pub(crate) fn url(text: &str) -> StoreUrl {
     text.parse().expect("a good URL")
@@ -68,4 +70,22 @@ pub(crate) async fn eventually<T>(what: &str, mut call: impl AsyncFnMut() -> Opt
         assert!(SystemClock.now().since(begun) < Duration::from_secs(60), "waited in vain: {what}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
+}
+
+/// Whether there is another hint in time.
+pub(crate) async fn next_hint(hints: &mut Hints, within: Duration) -> bool {
+    let next = poll_fn(|context| hints.as_mut().poll_next(context));
+    tokio::time::timeout(within, next).await.is_ok_and(|hint| hint.is_some())
+}
+
+/// How many requests of a kind the server has handled.
+pub(crate) fn handled(port: u16, method: &str) -> u64 {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("etcd listens");
+    stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").expect("etcd reads");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("etcd answers");
+    let of_method = format!("grpc_method=\"{method}\"");
+    let lines = text.lines().filter(|line| line.starts_with("grpc_server_handled_total"));
+    let counts = lines.filter(|line| line.contains(&of_method)).filter_map(|line| line.rsplit(' ').next());
+    counts.filter_map(|count| count.parse::<u64>().ok()).sum()
 }

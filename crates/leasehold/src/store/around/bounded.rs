@@ -10,9 +10,12 @@ use crate::store::{Capabilities, Store, StoreError};
 /// A store whose calls end in time and whose batches are split.
 pub type Bounded = Around<Deadline>;
 
-/// How long a call may take.
+/// How long a call may take. One that may have to go through a whole pool, however large, has six times as long.
 #[derive(Debug, Clone, Copy)]
 pub struct Deadline(pub Duration);
+
+const LONG: [&str; 4] = ["collect", "collect_known", "leases", "resources"];
+const LONGER: u32 = 6;
 
 impl Bounded {
     /// Gives every call of the store at most this long.
@@ -27,7 +30,7 @@ impl Manner for Deadline {
         call: &'static str,
         answer: impl Future<Output = Result<T, StoreError>> + Send,
     ) -> Result<T, StoreError> {
-        let limit = self.0;
+        let limit = if LONG.contains(&call) { self.0 * LONGER } else { self.0 };
         let late = || StoreError::unavailable(format!("the store gave no answer to {call} within {limit:?}"));
         tokio::time::timeout(limit, answer).await.unwrap_or_else(|_| Err(late()))
     }
@@ -54,6 +57,9 @@ mod tests {
         let error = bounded.sessions(&pool("work"), Cursor::START).await.unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::Unavailable);
         assert_eq!(error.to_string(), "the store gave no answer to sessions within 3s");
+        faulty.break_calls(&["leases"], Fault::Hangs);
+        let error = bounded.leases(&pool("work"), Cursor::START).await.unwrap_err();
+        assert_eq!(error.to_string(), "the store gave no answer to leases within 18s", "there may be many");
         faulty.mend();
         bounded.sessions(&pool("work"), Cursor::START).await.expect("it answers again");
     }

@@ -99,6 +99,7 @@ split! {
         fn reassert(session: &OpenSession, pulse: Pulse, terms: &[Term]) -> Answer<Vec<Reasserted>>;
         fn thaw(nonce: Nonce) -> Thawed;
         fn collect(session: &MemberId) -> ();
+        fn collect_known(session: &MemberId, held: &[ResourceId]) -> ();
         fn sessions(pool: &Pool, since: Cursor) -> Changed<SessionRecord>;
         fn leases(pool: &Pool, since: Cursor) -> Changed<LeaseRecord>;
     }

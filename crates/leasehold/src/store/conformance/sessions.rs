@@ -1,6 +1,6 @@
 //! Sessions: opened once, heard by their beat, ended for good.
 
-use super::member::{all_leases, all_sessions, open, profile, session, session_of};
+use super::member::{all_leases, all_sessions, open, profile, resource, session, session_of};
 use super::{Harness, Member, pool, wanted};
 use crate::lease::{BeatNumber, MemberId};
 use crate::store::{Acquired, Answer, Cursor, EndSilent, Pulse, Release};
@@ -183,17 +183,24 @@ pub async fn collecting_clears_leases_and_forgets_only_tombstones<H: Harness>() 
     let store = harness.store();
     let mut gone = Member::join(&store, "gone").await;
     let mut here = Member::join(&store, "here").await;
+    let mut known = Member::join(&store, "known").await;
     gone.take("a").await;
     here.take("b").await;
+    known.take("c").await;
     gone.close().await;
+    known.close().await;
     for id in [gone.id(), here.id(), &MemberId::generate()] {
         store.collect(id).await.expect("the store answers");
     }
+    let held = [resource("b"), resource("c"), resource("nobody-has-it")];
+    for id in [known.id(), here.id()] {
+        store.collect_known(id, &held).await.expect("the store answers");
+    }
     let left: Vec<MemberId> = all_sessions(&store, &pool("work")).await.into_iter().map(|s| s.id).collect();
-    assert_eq!(left, [here.id().clone()], "the tombstone is forgotten, the living session is not");
+    assert_eq!(left, [here.id().clone()], "tombstones are forgotten, the living session is not");
     let holders: Vec<_> = all_leases(&store, &pool("work")).await.into_iter().map(|l| l.holder).collect();
-    assert_eq!(holders, [None, Some(here.id().clone())]);
-    assert_eq!(gone.beat().await, Answer::Gone);
+    assert_eq!(holders, [None, Some(here.id().clone()), None]);
+    assert_eq!((gone.beat().await, known.beat().await), (Answer::Gone, Answer::Gone));
 }
 
 /// A store serves many pools.

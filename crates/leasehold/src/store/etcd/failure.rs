@@ -15,6 +15,10 @@ pub(super) enum Verdict {
     Final(StoreError),
 }
 
+/// What etcd says of a revision that it no longer has, and of one that it does not have yet.
+pub(super) const COMPACTED: &str = "has been compacted";
+pub(super) const FUTURE: &str = "is a future revision";
+
 /// Judges a refusal from `host`.
 pub(super) fn judge(host: &str, status: &Status) -> Verdict {
     let said = status.message();
@@ -46,6 +50,11 @@ pub(super) fn judge(host: &str, status: &Status) -> Verdict {
     }
     if lower.contains("request is too large") || lower.contains("larger than max") {
         return wrong(format!("etcd at {host} refuses a record of this size; raise --max-request-bytes"));
+    }
+    if lower.contains(COMPACTED) || lower.contains(FUTURE) {
+        let gone =
+            StoreError::unavailable(format!("etcd at {host} does not have the revision that was asked for"));
+        return Verdict::Final(gone.caused_by(said.to_owned()));
     }
     match status.code() {
         Code::PermissionDenied => wrong(format!(
@@ -119,6 +128,11 @@ mod tests {
             (Code::Unavailable, "etcdserver: no leader", ("elsewhere", Unavailable)),
             (Code::Unknown, "transport error", ("elsewhere", Unavailable)),
             (Code::ResourceExhausted, "etcdserver: mvcc: database space exceeded", ("final", Unavailable)),
+            (
+                Code::OutOfRange,
+                "etcdserver: mvcc: required revision has been compacted",
+                ("final", Unavailable),
+            ),
             (Code::InvalidArgument, "etcdserver: user name is empty", ("final", Misconfigured)),
             (Code::Unauthenticated, "etcdserver: invalid auth token", ("log in", Unavailable)),
             (Code::PermissionDenied, "etcdserver: permission denied", ("final", Misconfigured)),

@@ -79,12 +79,12 @@ impl Engine {
 
     /// Forgets the listings that no living session of the pool publishes.
     pub(super) async fn collect_listings(&self, pool: &Pool) -> Result<(), StoreError> {
-        let sessions = self.scan(&self.keys.sessions(pool), Cursor::START).await?;
-        let mut used = BTreeSet::new();
-        for kv in &sessions.kvs {
+        let prefix = self.keys.sessions(pool);
+        let sessions = self.scan(&prefix, Cursor::START, |_, kv| {
             let session: SessionValue = decode(&kv.key, &kv.value)?;
-            used.extend(session.profile.listing.filter(|_| !session.ended).map(|id| id.0));
-        }
+            Ok(session.profile.listing.filter(|_| !session.ended).map(|id| id.0))
+        });
+        let used: BTreeSet<String> = sessions.await?.items.into_iter().flatten().collect();
         for id in self.published(pool).await? {
             if !used.contains(&id) {
                 self.forget_listing(pool, &ListingId(id)).await?;

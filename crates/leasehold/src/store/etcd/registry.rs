@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use super::record::{MarkValue, decode, unreadable};
-use super::{EtcdStore, within};
+use super::{EtcdStore, on_the_whole, within};
 use crate::lease::{Pool, ResourceId};
 use crate::ledger::Entry;
 use crate::store::{
@@ -20,7 +20,7 @@ impl Registry for EtcdStore {
             let MarkValue { value, version } = decode(&kv.key, &kv.value)?;
             Ok(Mark { kind, subject: subject.to_owned(), value, version })
         });
-        within(read).await
+        on_the_whole(read).await
     }
 
     async fn set_mark(
@@ -47,7 +47,7 @@ impl Registry for EtcdStore {
 
     async fn resources(&self, pool: &Pool, since: Cursor) -> Result<Changed<Declared>, StoreError> {
         let prefix = self.engine.keys.resources(pool);
-        within(self.engine.changed(&prefix, since, |_, kv| decode(&kv.key, &kv.value))).await
+        on_the_whole(self.engine.changed(&prefix, since, |_, kv| decode(&kv.key, &kv.value))).await
     }
 
     async fn declare(&self, pool: &Pool, declared: &Declared) -> Result<Marked, StoreError> {

@@ -6,14 +6,12 @@ use std::task::Poll;
 
 use super::draft::Stop;
 use super::era::Step;
-use super::keys::{Key, after};
-use super::leases;
-use super::proto::KeyValue;
-use super::record::{LeaseValue, SessionValue, decode, unreadable};
-use super::sessions;
+use super::keys::Key;
+use super::record::{LeaseValue, SessionValue, decode};
 use super::transact::Engine;
+use super::{leases, sessions, within};
 use crate::clock;
-use crate::lease::{BeatNumber, MemberId, Nonce, Pool, Term};
+use crate::lease::{BeatNumber, MemberId, Nonce, Pool, ResourceId, Term};
 use crate::store::{Answer, Cursor, OpenSession, Pulse, Reasserted, StoreError, Thawed};
 
 /// How many records one transaction changes: leases and the sessions of those who hold them fit into it.
@@ -77,17 +75,17 @@ impl Engine {
     /// Ends a freeze. Whoever did not reassert is ended first, while the store is still frozen: nobody can join it then, and
     /// who reasserts late changes a record that is compared.
     pub(super) async fn thaw(&self, nonce: Nonce) -> Result<Thawed, StoreError> {
-        let seen = self.scan(&self.keys.all_sessions(), Cursor::START).await?;
+        let prefix = self.keys.all_sessions();
+        let seen = self.scan(&prefix, Cursor::START, |_, kv| {
+            let session: SessionValue = decode(&kv.key, &kv.value)?;
+            let is_silent = !session.ended && session.reasserted != Some(nonce);
+            Ok(is_silent.then(|| kv.key.clone()))
+        });
+        let seen = seen.await?;
         if !seen.era.frozen || seen.era.nonce != nonce {
             return Ok(Thawed::Changed);
         }
-        let mut silent = Vec::new();
-        for kv in &seen.kvs {
-            let session: SessionValue = decode(&kv.key, &kv.value)?;
-            if !session.ended && session.reasserted != Some(nonce) {
-                silent.push(kv.key.clone());
-            }
-        }
+        let silent: Vec<Key> = seen.items.into_iter().flatten().collect();
         for keys in silent.chunks(CHUNK) {
             if !self.transact(&[], |step| end_unheard(step, nonce, keys)).await? {
                 return Ok(Thawed::Changed);
@@ -104,46 +102,41 @@ impl Engine {
         thawed.await
     }
 
-    /// Clears what an ended session held and forgets it. Nothing can be given to it any more, so what one listing after its
-    /// end shows is everything.
-    pub(super) async fn collect(&self, id: &MemberId) -> Result<(), StoreError> {
+    /// Clears what an ended session held and forgets it. Nothing can be given to it any more, so what one reading after its
+    /// end shows is everything: `held`, if the caller has read the pool, or else the whole pool is read here.
+    pub(super) async fn collect(&self, id: &MemberId, held: Option<&[ResourceId]>) -> Result<(), StoreError> {
         let ended = self.transact(&[], |step| {
             let Some(pool) = step.pool_of(id)? else { return Ok(None) };
             let ended = step.session(&pool, id)?.is_some_and(|session| session.ended);
             Ok((ended && !step.era.frozen).then_some(pool))
         });
-        let Some(pool) = ended.await? else { return Ok(()) };
-        let held = self.leases_of(&pool, id).await?;
+        let Some(pool) = within(ended).await? else { return Ok(()) };
+        let held = match held {
+            Some(held) => held.iter().map(|resource| self.keys.lease(&pool, resource)).collect(),
+            None => self.leases_of(&pool, id).await?,
+        };
         for keys in held.chunks(CHUNK) {
-            if !self.transact(&[], |step| clear(step, &pool, id, keys)).await? {
+            if !within(self.transact(&[], |step| clear(step, &pool, id, keys))).await? {
                 return Ok(());
             }
         }
-        self.transact(&[], |step| {
+        within(self.transact(&[], |step| {
             if !step.era.frozen && step.session(&pool, id)?.is_some_and(|session| session.ended) {
                 step.draft.delete(step.keys.session(&pool, id));
                 step.draft.delete(step.keys.pool_of(id));
             }
             Ok(())
-        })
+        }))
         .await
     }
 
     async fn leases_of(&self, pool: &Pool, holder: &MemberId) -> Result<Vec<Key>, StoreError> {
         let prefix = self.keys.leases(pool);
-        let seen = self.scan(&prefix, Cursor::START).await?;
-        let is_held = |kv: &KeyValue| -> Result<bool, StoreError> {
-            after(&kv.key, &prefix).ok_or_else(|| unreadable(&kv.key))?;
+        let seen = self.scan(&prefix, Cursor::START, |_, kv| {
             let lease: LeaseValue = decode(&kv.key, &kv.value)?;
-            Ok(lease.holder.as_ref() == Some(holder))
-        };
-        let mut held = Vec::new();
-        for kv in seen.kvs {
-            if is_held(&kv)? {
-                held.push(kv.key);
-            }
-        }
-        Ok(held)
+            Ok((lease.holder.as_ref() == Some(holder)).then(|| kv.key.clone()))
+        });
+        Ok(seen.await?.items.into_iter().flatten().collect())
     }
 }
 

@@ -12,6 +12,7 @@ use super::draft::{Draft, Stop, Versioned, Write};
 use super::era::{Live, Step, new_era};
 use super::keys::{Key, Keys};
 use super::lineage::{Lineage, Memory};
+use super::news::News;
 use super::proto::compare::{CompareResult, CompareTarget, TargetUnion};
 use super::proto::request_op::Request as Op;
 use super::proto::response_op::Response as Answered;
@@ -25,8 +26,11 @@ use crate::store::StoreError;
 
 /// How often a decision is made again because something changed in the meantime.
 const TRIES: u32 = 32;
-/// After so many a moment passes before the next, so that those who collide do not go on doing so.
-const TRIES_AT_ONCE: u32 = 3;
+/// After so many a moment passes before the next, up to so long and each time longer, so that those who collide do not go on doing so
+/// however many they are.
+const TRIES_AT_ONCE: u32 = 2;
+const PAUSE: Duration = Duration::from_millis(4);
+const PAUSE_MAX: Duration = Duration::from_millis(250);
 /// How often a decision may find that it needs more.
 const READS_MAX: u32 = 32;
 /// How many keys are remembered from one call to the next.
@@ -37,16 +41,19 @@ pub(super) const OPS_MAX: usize = 128;
 /// A handle's half of every call: the cluster and what is remembered of it.
 #[derive(Debug)]
 pub(super) struct Engine {
-    pub(super) client: Client,
+    pub(super) client: Arc<Client>,
     pub(super) keys: Keys,
     pub(super) lineage: Lineage,
     /// What the handle's last calls knew of the era and its own sessions, so that a heartbeat is one request.
     known: Mutex<HashMap<Key, Versioned>>,
+    pub(super) news: News,
+    pub(super) appends: tokio::sync::Mutex<()>,
 }
 
 impl Engine {
     pub(super) fn new(client: Client, keys: Keys) -> Self {
-        Self { client, keys, lineage: Lineage::default(), known: Mutex::default() }
+        let (known, news, appends) = (Mutex::default(), News::default(), tokio::sync::Mutex::default());
+        Self { client: Arc::new(client), keys, lineage: Lineage::default(), known, news, appends }
     }
 
     /// Decides and carries out. `supposed` are the keys for which an earlier call's knowledge is good enough to begin with.
@@ -73,7 +80,7 @@ impl Engine {
                     }
                     tries += 1;
                     if tries > TRIES_AT_ONCE {
-                        tokio::time::sleep(Duration::from_micros(500 + Nonce::generate().0 % 4000)).await;
+                        tokio::time::sleep(pause(tries - TRIES_AT_ONCE)).await;
                     }
                 }
             }
@@ -121,6 +128,12 @@ impl Engine {
     fn forget_known(&self) {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
+}
+
+/// How long to wait before what has collided so often is tried again: any time up to a limit that doubles.
+fn pause(collided: u32) -> Duration {
+    let most = PAUSE.saturating_mul(1 << collided.min(16)).min(PAUSE_MAX);
+    most.mul_f64(Nonce::generate().0 as f64 / u64::MAX as f64)
 }
 
 /// One call on its way.

@@ -13,7 +13,6 @@ use futures_core::Stream;
 use tokio::sync::watch;
 use tonic::{Request, Status};
 
-use super::client::Client;
 use super::keys::{Key, Keys, after};
 use super::mirror::Mirrors;
 use super::proto::event::EventType;
@@ -21,6 +20,7 @@ use super::proto::watch_client::WatchClient;
 use super::proto::watch_request::RequestUnion;
 use super::proto::{Event, WatchCreateRequest, WatchRequest, WatchResponse};
 use super::record::SessionValue;
+use super::transact::Engine;
 use crate::lease::Pool;
 use crate::store::{Hint, Hints};
 
@@ -105,16 +105,16 @@ pub(super) struct Watched {
 }
 
 /// Watches for as long as the task lives.
-pub(super) async fn serve(client: Arc<super::Engine>, mut watched: Watched, listeners: Arc<Listeners>) {
+pub(super) async fn serve(engine: Arc<Engine>, mut watched: Watched, listeners: Arc<Listeners>) {
     let mut pause = PAUSE;
     loop {
-        let (place, _) = client.client.current();
-        let began = follow(&client.client, &mut watched, &listeners).await;
+        let (place, _) = engine.client.current();
+        let began = follow(&engine, &mut watched, &listeners).await;
         match began {
             Ok(()) => pause = PAUSE,
             Err(status) => {
                 tracing::debug!(error = status.message(), "the watch of etcd was interrupted");
-                client.client.turn_from(place);
+                engine.client.turn_from(place);
             }
         }
         tokio::time::sleep(pause).await;
@@ -123,12 +123,14 @@ pub(super) async fn serve(client: Arc<super::Engine>, mut watched: Watched, list
 }
 
 /// Watches until the stream ends or something else is to be watched; an error if it never began.
-async fn follow(client: &Client, watched: &mut Watched, listeners: &Listeners) -> Result<(), Status> {
+async fn follow(engine: &Engine, watched: &mut Watched, listeners: &Listeners) -> Result<(), Status> {
+    let client = &engine.client;
     let (_, peer) = client.current();
     let ranges = watched.keys.watched();
     let mut wanted: Vec<WatchRequest> = ranges.into_iter().map(|(key, end)| create(key, end)).collect();
     let mirrors = Arc::clone(&watched.mirrors.borrow_and_update());
     wanted.extend(mirrors.iter().map(|(_, _, key)| create(key.clone(), Vec::new())));
+    let (mut lacking, mut watching) = (wanted.len(), None);
     let begin = async {
         let token = client.token(&peer).await.map_err(|_| Status::unauthenticated("no login"))?;
         let mut request = Request::new(Wanted(wanted));
@@ -157,9 +159,16 @@ async fn follow(client: &Client, watched: &mut Watched, listeners: &Listeners) -
             Ok(Some(answer)) => {
                 if answer.created {
                     began = true;
+                    lacking = lacking.saturating_sub(1);
                     // What happened before this is not told.
                     listeners.tell_everybody();
                 }
+                if lacking == 0 && watching.is_none() {
+                    watching = Some(engine.news.watch());
+                }
+                // Whoever is woken by the hint finds the news there.
+                let puts = answer.events.iter().filter(|event| is_put(event));
+                engine.news.tell(puts.filter_map(|event| event.kv.as_ref()));
                 tell(&answer, &watched.keys, &mirrors, listeners);
             }
             Ok(None) | Err(_) if began => return Ok(()),
@@ -188,14 +197,17 @@ fn tell(answer: &WatchResponse, keys: &Keys, mirrors: &Mirrors, listeners: &List
     }
 }
 
+fn is_put(event: &Event) -> bool {
+    event.r#type == i32::from(EventType::Put)
+}
+
 /// The pool in which an event is news.
 fn worth_a_hint<'a>(place: &'a str, event: &Event) -> Option<&'a str> {
     let (family, rest) = place.split_once('/')?;
     let (pool, _) = rest.split_once('/')?;
-    let is_put = event.r#type == i32::from(EventType::Put);
     match family {
         "lease" | "mark" | "resource" => Some(pool),
-        "session" if is_put => {
+        "session" if is_put(event) => {
             let value = &event.kv.as_ref()?.value;
             let quiet = serde_json::from_slice::<SessionValue>(value).is_ok_and(|session| session.quiet);
             (!quiet).then_some(pool)
