@@ -119,10 +119,16 @@ async fn leases_events_and_runners_can_be_looked_at_and_nothing_is_granted_by_ty
     assert_eq!(all.trim(), "5001", "what cannot be taken apart is left out");
     server.sql(
         "work",
-        "INSERT INTO leasehold.leases (pool, resource, token, ttl_ms, revoked, changed) \
-         SELECT 'other.cameras', 'other-' || i, 1, 1000, false, 0 FROM generate_series(1, 5000) AS i",
+        "INSERT INTO leasehold.leases (pool, resource, token, holder, ttl_ms, revoked, changed) \
+         SELECT 'other.cameras', 'other-' || i, 1, 'one-of-' || i, 1000, false, 0 FROM generate_series(1, 5000) AS i",
     );
-    server.sql("work", "ANALYZE leasehold.ledger; ANALYZE leasehold.leases");
+    server.sql(
+        "work",
+        "INSERT INTO leasehold.sessions SELECT (jsonb_populate_record(s, jsonb_build_object('id', 'one-of-' || i))).* \
+         FROM (SELECT s FROM leasehold.sessions AS s WHERE profile LIKE '%extra.shard%' LIMIT 1) AS found, \
+         generate_series(1, 5000) AS i",
+    );
+    server.sql("work", "ANALYZE leasehold.ledger; ANALYZE leasehold.leases; ANALYZE leasehold.sessions");
     for (of, index) in [
         ("lease_events WHERE lease_id = '018c2f6e-7a10-8f4b-b2c1-5d3a9e0b77aa'", "cameras_events_lease_id"),
         ("lease_events WHERE timestamp > now()", "cameras_events_timestamp"),
