@@ -5,7 +5,7 @@ ALTER TABLE leasehold.ledger
     ADD COLUMN camera varchar(255), ADD COLUMN runner varchar(255);
 
 -- What is no JSON that can be taken apart is nothing here: whoever writes to such a pool may say what it likes, and no line is refused for it.
-CREATE FUNCTION leasehold_cameras.json_of(said text) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE AS $$
+CREATE OR REPLACE FUNCTION leasehold_cameras.json_of(said text) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
     RETURN CASE WHEN said LIKE '{%}' THEN said::jsonb END;
 EXCEPTION WHEN data_exception OR program_limit_exceeded THEN
