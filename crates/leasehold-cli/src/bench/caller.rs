@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use leasehold::lease::{BeatNumber, MemberId, MemberName, Nonce, Term};
 use leasehold::store::{
-    Acquired, Answer, OpenSession, Profile, Pulse, Release, Released, Store, StoreError, Wanted,
+    Acquired, Answer, OpenSession, Profile, Pulse, Release, Released, Store, StoreError, StoreErrorKind,
+    Wanted,
 };
 use leasehold::{Pool, ResourceId, Token};
 
@@ -14,6 +15,9 @@ use crate::failure::{Failure, code};
 
 /// As usual: the longest TTL that a store has seen is what it waits for when it may have forgotten something.
 const TTL: Duration = Duration::from_secs(30);
+
+/// How often a session is collected that once held very much: what one call has no time for, the next goes on with.
+const COLLECTS: u32 = 10;
 
 /// One session and what it holds.
 #[derive(Debug)]
@@ -113,7 +117,14 @@ impl Caller {
             self.release(batch).await?;
         }
         self.store.close(&self.id).await?;
-        Ok(self.store.collect_known(&self.id, &[]).await?)
+        let collect = || self.store.collect_known(&self.id, &[]);
+        for _ in 1..COLLECTS {
+            match collect().await {
+                Err(error) if error.kind() == StoreErrorKind::Unavailable => {}
+                collected => return Ok(collected?),
+            }
+        }
+        Ok(collect().await?)
     }
 }
 
