@@ -66,7 +66,8 @@ fn an_operator_sees_and_steers_a_pool_in_a_terminal() {
     let options = ["--resources", "job-1,job-2,job-3,job-4", "--ttl", "3s"];
     let anna = place.member("anna", &options);
     let mut bert = place.member("bert", &options);
-    wait_until("the work is shared out", || place.owners("jobs").len() == 4);
+    let held = |name: &str| place.owners("jobs").values().filter(|owner| *owner == name).count();
+    wait_until("the work is shared out", || held("anna") == 2 && held("bert") == 2);
     let terminal = Terminal::open(&place, (110, 30), &top(&place));
     terminal.wait(&["pool jobs", "2 members", "4 of 4 owned", "anna", "bert", "LAST BEAT", "live"]);
     terminal.wait(&["WHAT HAPPENED", "acquired", env!("CARGO_PKG_VERSION")]);
@@ -87,7 +88,6 @@ fn an_operator_sees_and_steers_a_pool_in_a_terminal() {
     terminal.wait(&["anna hands off what it holds", "moves from anna to bert", "y does it"]);
     terminal.press(&["n"]);
     terminal.wait(&["nothing was done"]);
-    let held = |name: &str| place.owners("jobs").values().filter(|owner| *owner == name).count();
     assert!(!terminal.shows().contains("drained"));
     terminal.press(&["d"]);
     terminal.wait(&["y does it"]);
