@@ -235,6 +235,8 @@ export const stories = {
     await view.click("#confirm");
     await until("the other leads", async () => /lead-/.test((await owners(view)).leader) && (await owners(view)).leader !== before);
     await until("the first is a candidate again", async () => !/drained/.test(await view.textContent("#members")));
+    // A page whose server is gone would go on asking for it, until the demo is up.
+    await view.goto("about:blank");
     for (const candidate of candidates) await kill(candidate, "SIGTERM");
     await kill(child, "SIGTERM");
     const demo = start("demo", ["demo", "--plain"]);

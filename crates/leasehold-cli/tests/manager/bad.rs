@@ -91,7 +91,9 @@ fn a_directory_that_becomes_unwritable_costs_no_camera_that_is_worked_on_more_th
     std::fs::rename(&directory, house.plane.place.path("away")).expect("a directory");
     std::fs::write(&directory, "in the way").expect("a file");
     wait_until("it says so", || manager.told("workers")[0]["trouble"].is_string());
-    assert!(manager.process.log().contains("the worker's configuration cannot be written"));
+    wait_until("its log says so too", || {
+        manager.process.log().contains("the worker's configuration cannot be written")
+    });
     std::fs::remove_file(&directory).expect("the file");
     std::fs::rename(house.plane.place.path("away"), &directory).expect("the directory");
     house.wait_for_work(2);
