@@ -26,7 +26,7 @@ use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, StatusCode};
 use leasehold::store::{Store, StoreError};
 
-pub(crate) use self::gate::gate;
+pub(crate) use self::gate::admit;
 pub(crate) use self::identity::Identity;
 use self::known::{Known, Verdict};
 use crate::problem::{Answer, Problem};

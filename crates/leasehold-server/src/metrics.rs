@@ -1,6 +1,7 @@
 //! Figures for Prometheus.
 
-use std::sync::OnceLock;
+use std::collections::HashMap;
+use std::sync::{LazyLock, OnceLock, PoisonError, RwLock};
 
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
@@ -45,6 +46,40 @@ impl Metrics {
     }
 }
 
+/// What was found once among everything that is counted, by two words that tell it apart: to find it takes longer than to
+/// count.
+///
+/// Only for what is counted while a server answers: what was found before [`Metrics::start`] counts nothing, for ever. And only for
+/// words that are few, since all of them are kept.
+#[derive(Debug)]
+pub(crate) struct Found<K, T>(LazyLock<RwLock<Table<K, T>>>);
+
+type Table<K, T> = HashMap<String, Vec<(K, T)>>;
+
+impl<K: PartialEq, T: Clone> Found<K, T> {
+    pub(crate) const fn new() -> Self {
+        Self(LazyLock::new(RwLock::default))
+    }
+
+    /// What these words tell apart.
+    pub(crate) fn of(&self, one: &str, other: K, find: impl FnOnce() -> T) -> T {
+        let among = |table: &Table<K, T>| {
+            let (_, found) = table.get(one)?.iter().find(|(of, _)| *of == other)?;
+            Some(found.clone())
+        };
+        if let Some(found) = among(&self.0.read().unwrap_or_else(PoisonError::into_inner)) {
+            return found;
+        }
+        let mut table = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        // Somebody else may have been faster.
+        among(&table).unwrap_or_else(|| {
+            let found = find();
+            table.entry(one.to_owned()).or_default().push((other, found.clone()));
+            found
+        })
+    }
+}
+
 /// Figures for Prometheus
 #[utoipa::path(get, path = "/metrics", tag = "health", responses(
     (status = 200, description = "the figures", body = String, content_type = "text/plain"),
@@ -53,4 +88,20 @@ impl Metrics {
 ))]
 pub(crate) async fn metrics(State(app): State<App>) -> impl IntoResponse {
     ([(CONTENT_TYPE, "text/plain; version=0.0.4")], app.metrics().render())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_found_is_not_looked_for_again() {
+        static FOUND: Found<u16, u32> = Found::new();
+        assert_eq!(FOUND.of("/a", 200, || 1), 1);
+        assert_eq!(FOUND.of("/a", 404, || 2), 2);
+        assert_eq!(FOUND.of("/b", 200, || 3), 3);
+        for (one, other, found) in [("/a", 200, 1), ("/a", 404, 2), ("/b", 200, 3)] {
+            assert_eq!(FOUND.of(one, other, || panic!("it is known")), found);
+        }
+    }
 }

@@ -10,13 +10,15 @@ use axum::http::header::CONTENT_LENGTH;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::middleware::Next;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use leasehold::clock;
 use leasehold::lease::Nonce;
 use serde::de::DeserializeOwned;
 
+use crate::access;
 use crate::app::App;
+use crate::metrics::Found;
 use crate::problem::{Problem, Words};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -66,18 +68,40 @@ fn trace_id(headers: &HeaderMap) -> Option<&str> {
     parts.get(1).copied().filter(hex)
 }
 
-/// Around every request: writes problems out, names the request, counts and logs it.
+/// Around every request of the control plane: lets pass who may, and finishes what is answered.
+///
+/// One layer does both: each one more has the request and its answer boxed and moved once more.
+pub(crate) async fn answer(State(app): State<App>, request: Request, next: Next) -> Response {
+    let admitted = async |mut request: Request| match access::admit(&app, &mut request).await {
+        Ok(()) => next.run(request).await,
+        Err(problem) => problem.into_response(),
+    };
+    finished(request, admitted, count).await
+}
+
+/// Around every request that needs no key.
 pub(crate) async fn finish(request: Request, next: Next) -> Response {
+    // Nobody knows who counts in a process that is no control plane, and since when.
+    let count = |route: &str, status| counter(route, status).increment(1);
+    finished(request, |request| next.run(request), count).await
+}
+
+/// Has a request answered: writes problems out, names the request, counts and logs it.
+async fn finished<F: Future<Output = Response>>(
+    request: Request,
+    answer: impl FnOnce(Request) -> F,
+    count: fn(&str, StatusCode),
+) -> Response {
     let began = clock::now();
     let id = request_id(request.headers());
     let trace = trace_id(request.headers()).map(str::to_owned);
     let method = request.method().clone();
     let words = words(request.uri().path());
-    let route = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
-    let route = route.unwrap_or_else(|| "none".to_owned());
+    let matched = request.extensions().get::<MatchedPath>().cloned();
+    let route = matched.as_ref().map_or("none", MatchedPath::as_str);
     #[cfg(feature = "otlp")]
-    let span = crate::otlp::span(&method, &route, &id, request.headers());
-    let answering = next.run(request);
+    let span = crate::otlp::span(&method, route, &id, request.headers());
+    let answering = answer(request);
     #[cfg(feature = "otlp")]
     let answering = tracing::Instrument::instrument(answering, span.clone());
     let mut response = answering.await;
@@ -97,8 +121,7 @@ pub(crate) async fn finish(request: Request, next: Next) -> Response {
     #[cfg(feature = "otlp")]
     crate::otlp::answered(&span, status);
     let took = clock::now().since(began);
-    metrics::counter!("leasehold_requests_total", "route" => route.clone(), "status" => status.as_u16().to_string())
-        .increment(1);
+    count(route, status);
     macro_rules! line {
         ($level:expr) => {
             tracing::event!(
@@ -113,6 +136,17 @@ pub(crate) async fn finish(request: Request, next: Next) -> Response {
         line!(tracing::Level::DEBUG);
     }
     response
+}
+
+/// Counts an answer of the control plane.
+fn count(route: &str, status: StatusCode) {
+    static ANSWERED: Found<StatusCode, metrics::Counter> = Found::new();
+    ANSWERED.of(route, status, || counter(route, status)).increment(1);
+}
+
+fn counter(route: &str, status: StatusCode) -> metrics::Counter {
+    let status = status.as_u16().to_string();
+    metrics::counter!("leasehold_requests_total", "route" => route.to_owned(), "status" => status)
 }
 
 /// What a path names, with a sentence where it cannot be read.

@@ -7,10 +7,9 @@ pub(crate) mod pools;
 pub(crate) mod resources;
 pub(crate) mod tokens;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use axum::extract::FromRequestParts;
+use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use leasehold::{Pool, ResourceId};
@@ -83,10 +82,13 @@ impl FromRequestParts<App> for AtResource {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Answer<Self> {
-        let Path(mut named) = Path::<HashMap<String, String>>::from_request_parts(parts, app).await?;
+        let named = RawPathParams::from_request_parts(parts, app)
+            .await
+            .map_err(|error| Problem::malformed(format!("the path cannot be read: {error}")))?;
+        let named = |name: &str| named.iter().find(|(of, _)| *of == name).map(|(_, value)| value);
         // Cameras have a route of their own, which does not name their pool.
-        let name = named.remove("pool").unwrap_or_else(|| CAMERAS.to_owned());
-        let resource = named.remove("resource").or_else(|| named.remove("camera_uuid")).unwrap_or_default();
+        let name = named("pool").unwrap_or(CAMERAS).to_owned();
+        let resource = named("resource").or_else(|| named("camera_uuid")).unwrap_or_default();
         let within = InPool::of(parts, app, name).await?;
         let resource = ResourceId::new(resource).map_err(|error| Problem::invalid(error.to_string()))?;
         Ok(Self { within, resource })
@@ -102,7 +104,7 @@ impl<T: DeserializeOwned> FromRequestParts<App> for Query<T> {
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Answer<Self> {
         let taken = axum::extract::Query::try_from_uri(&parts.uri);
         let wrong = |error: axum::extract::rejection::QueryRejection| {
-            Problem::invalid(format!("the query cannot be used: {}", error.body_text()))
+            Problem::invalid(format!("the query cannot be used: {error}"))
         };
         taken.map(|axum::extract::Query(taken)| Self(taken)).map_err(wrong)
     }

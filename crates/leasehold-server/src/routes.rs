@@ -6,7 +6,7 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::access::{self, auth, keys, session};
+use crate::access::{auth, keys, session};
 use crate::app::App;
 use crate::events::stream as events;
 use crate::openapi::Description;
@@ -74,7 +74,6 @@ pub(crate) fn router(app: App) -> Router {
     router
         .fallback(request::not_found)
         .method_not_allowed_fallback(request::wrong_method)
-        .layer(middleware::from_fn_with_state(app.clone(), access::gate))
-        .layer(middleware::from_fn(request::finish))
+        .layer(middleware::from_fn_with_state(app.clone(), request::answer))
         .with_state(app)
 }

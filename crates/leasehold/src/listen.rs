@@ -24,6 +24,7 @@ const DEAF_SLACK: Duration = Duration::from_millis(500);
 /// What one listener has heard of a pool.
 #[derive(Debug, Default)]
 pub struct Listener {
+    /// Those who have not ended.
     heard: BTreeMap<MemberId, Heard>,
     orphans: BTreeMap<ResourceId, Counted>,
     revoked: BTreeMap<ResourceId, Counted>,
@@ -55,7 +56,6 @@ pub struct Silence {
 #[derive(Debug, Clone, Copy)]
 struct Heard {
     beat: BeatNumber,
-    ended: bool,
     since: Moment,
     /// Since when it has been heard without a long break.
     again: Moment,
@@ -94,8 +94,7 @@ impl Listener {
     #[must_use]
     pub fn silences(&self, divisor: u32) -> Vec<Silence> {
         let Some((era, false)) = self.era else { return Vec::new() };
-        let living = self.heard.iter().filter(|(_, heard)| !heard.ended);
-        let silent = living.map(|(id, heard)| (id, heard, self.last_read.since(heard.since)));
+        let silent = self.heard.iter().map(|(id, heard)| (id, heard, self.last_read.since(heard.since)));
         silent
             .filter(|(_, heard, silent)| *silent >= heard.ttl / divisor.max(1))
             .map(|(id, heard, silent)| Silence {
@@ -134,19 +133,18 @@ impl Listener {
     }
 
     fn hear_sessions(&mut self, view: &View, at: Moment, gap: Duration) {
-        self.heard.retain(|id, _| view.sessions().contains_key(id));
-        for (id, session) in view.sessions() {
-            let new =
-                Heard { beat: session.beat, ended: session.ended, since: at, again: at, ttl: session.ttl };
-            match self.heard.get_mut(id) {
-                Some(old) if old.beat == new.beat && old.ended == new.ended => {
+        self.heard.retain(|id, _| view.is_living(id));
+        for session in view.living() {
+            let new = Heard { beat: session.beat, since: at, again: at, ttl: session.ttl };
+            match self.heard.get_mut(&session.id) {
+                Some(old) if old.beat == new.beat => {
                     if is_deaf(gap, session.ttl) {
                         old.again = at;
                     }
                 }
                 Some(old) => *old = new,
                 None => {
-                    self.heard.insert(id.clone(), new);
+                    self.heard.insert(session.id.clone(), new);
                 }
             }
         }
@@ -199,8 +197,7 @@ impl Listener {
     /// which the silence was complete.
     #[must_use]
     pub fn silent(&self, now: Moment) -> Vec<(MemberId, BeatNumber, Moment)> {
-        let living = self.heard.iter().filter(|(_, heard)| !heard.ended);
-        let hearing = living.filter(|(_, heard)| !is_deaf(now.since(self.last_read), heard.ttl));
+        let hearing = self.heard.iter().filter(|(_, heard)| !is_deaf(now.since(self.last_read), heard.ttl));
         let due = hearing.map(|(id, heard)| (id.clone(), heard.beat, heard.due()));
         due.filter(|(.., due)| *due <= now).collect()
     }
@@ -208,7 +205,7 @@ impl Listener {
     /// The least part of its TTL that any living session has left before its silence is complete; `None` where nobody is.
     #[must_use]
     pub fn margin(&self, now: Moment) -> Option<f64> {
-        let living = self.heard.values().filter(|heard| !heard.ended && !heard.ttl.is_zero());
+        let living = self.heard.values().filter(|heard| !heard.ttl.is_zero());
         let left = living.map(|heard| 1.0 - now.since(heard.since).div_duration_f64(heard.ttl));
         left.reduce(f64::min).map(|least| least.clamp(0.0, 1.0))
     }
@@ -239,13 +236,6 @@ impl Listener {
         .collect()
     }
 
-    /// Sessions that ended at least this long ago.
-    #[must_use]
-    pub fn ended_for(&self, now: Moment, at_least: Duration) -> Vec<MemberId> {
-        let ended = self.heard.iter().filter(|(_, heard)| heard.ended && now.since(heard.since) >= at_least);
-        ended.map(|(id, _)| id.clone()).collect()
-    }
-
     /// How long a frozen store must be heard before it is thawed, by a member whose own TTL is `ttl`.
     fn thaw_after(&self, ttl: Duration) -> Duration {
         if made(Mistake::ThawedAtOnce) { Duration::ZERO } else { self.ttl_max.max(ttl) }
@@ -266,7 +256,7 @@ impl Listener {
         if let Some((_, true)) = self.era {
             return Some(self.era_since.after(self.thaw_after(ttl)));
         }
-        let others = self.heard.iter().filter(|(id, heard)| !heard.ended && Some(*id) != me);
+        let others = self.heard.iter().filter(|(id, _)| Some(*id) != me);
         let silences = others.map(|(_, heard)| heard.due());
         let orphans = self.orphans.values().map(Counted::due);
         let revoked = self.revoked.values().filter(|term| Some(&term.holder) != me).map(Counted::due);

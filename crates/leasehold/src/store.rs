@@ -137,6 +137,12 @@ pub trait LeaseStore: fmt::Debug + Send + Sync + 'static {
     /// store too. Closing an absent session changes nothing.
     async fn close(&self, session: &MemberId) -> Result<(), StoreError>;
 
+    /// The holder's own word about a session that claimed, under an id that nobody uses again: what it holds is free. A tombstone
+    /// is left of it or, where nobody can have read that it was there, nothing at all.
+    async fn retire(&self, session: &MemberId) -> Result<(), StoreError> {
+        self.close(session).await
+    }
+
     /// A listener's verdict: a tombstone if the beat is still the one heard in this era.
     async fn end_silent(
         &self,
@@ -158,6 +164,8 @@ pub trait LeaseStore: fmt::Debug + Send + Sync + 'static {
     ///
     /// It is the session's beat number 1: its next call carries 2. Whoever repeats a claim under the same id counts trust
     /// from before the *first* one was sent, as a session that is there already stays as it is.
+    ///
+    /// A [guard](Self::guard) of what was claimed may hold only from the next read of the pool on.
     ///
     /// Where a store cannot do this in one step, a claim that lost a race leaves a session for a moment, which holds
     /// nothing and is closed; one whose answer was lost may leave it for as long as its TTL.

@@ -5,8 +5,9 @@
 
 mod facts;
 mod news;
+mod refresh;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,21 +15,12 @@ use crate::clock::{Clock, Moment};
 use crate::lease::{MemberId, Nonce, Pool, ResourceId, Token};
 use crate::operate::{RESIGNS, SEAT};
 use crate::store::{
-    Changed, Cursor, Declared, Era, LeaseRecord, Listing, ListingId, Mark, MarkKind, Others, SessionRecord,
-    Store, StoreError, Version,
+    Cursor, Declared, Era, LeaseRecord, Listing, ListingId, Mark, MarkKind, SessionRecord, Store, StoreError,
+    Version,
 };
 
 pub use news::News;
-
-/// How often everything is read again, to find what changes lost; and how long for each lease and reader, so that many
-/// readers of many leases do not read all the time.
-const WHOLE_EVERY: Duration = Duration::from_secs(60);
-const WHOLE_EVERY_LEASE: Duration = Duration::from_micros(600);
-const WHOLE_EVERY_MAX: Duration = Duration::from_secs(3600);
-/// In how many steps up to half of that is added by chance: who began together would else read together for ever.
-const WHOLE_SPREAD: u32 = 64;
-/// How often a refresh begins again because the era changed under it.
-const TRIES_MAX: usize = 4;
+pub use refresh::{Place, refresh};
 
 /// A pool as a reader knows it.
 #[derive(Debug)]
@@ -38,6 +30,8 @@ pub struct View {
     /// The era of marks and declared resources, which may be kept apart from the rest.
     registry: Option<Nonce>,
     sessions: BTreeMap<MemberId, SessionRecord>,
+    /// When the ends of those that have ended were first read, in that order. What was lost since is here until nothing is before it.
+    ended: VecDeque<(Moment, MemberId)>,
     leases: BTreeMap<ResourceId, LeaseRecord>,
     marks: BTreeMap<(MarkKind, String), Mark>,
     declared: BTreeMap<ResourceId, Declared>,
@@ -83,6 +77,7 @@ impl View {
             era: None,
             registry: None,
             sessions: BTreeMap::new(),
+            ended: VecDeque::new(),
             leases: BTreeMap::new(),
             marks: BTreeMap::new(),
             declared: BTreeMap::new(),
@@ -103,6 +98,23 @@ impl View {
     #[must_use]
     pub fn sessions(&self) -> &BTreeMap<MemberId, SessionRecord> {
         &self.sessions
+    }
+
+    /// Every session that has not ended.
+    pub fn living(&self) -> impl Iterator<Item = &SessionRecord> {
+        self.sessions.values().filter(|session| !session.ended)
+    }
+
+    /// Whether this session has not ended, as far as is known.
+    #[must_use]
+    pub fn is_living(&self, session: &MemberId) -> bool {
+        self.sessions.get(session).is_some_and(|session| !session.ended)
+    }
+
+    /// Sessions that ended at least this long ago, counted from the read that first showed it, in that order.
+    pub fn ended_for(&self, now: Moment, at_least: Duration) -> impl Iterator<Item = &SessionRecord> {
+        let long = self.ended.iter().take_while(move |(at, _)| now.since(*at) >= at_least);
+        long.filter_map(|(_, id)| self.sessions.get(id)).filter(|session| session.ended)
     }
 
     /// Every lease the store told of, free ones included.
@@ -186,139 +198,20 @@ impl View {
 
     /// The store no longer has this session's record, not even as a tombstone.
     pub fn lose_session(&mut self, session: &MemberId) {
-        if self.sessions.remove(session).is_some() {
-            self.news = News::Anything;
+        if self.sessions.remove(session).is_none() {
+            return;
+        }
+        self.news = News::Anything;
+        while self.ended.front().is_some_and(|(_, oldest)| !self.sessions.contains_key(oldest)) {
+            self.ended.pop_front();
         }
     }
 
     /// Reads what changed since the last refresh, and now and then everything.
     ///
     /// # Errors
-    /// The store did not answer. What was not read yet is read by the next refresh.
+    /// Those of [`refresh`].
     pub async fn refresh(&mut self, store: &dyn Store, clock: &dyn Clock) -> Result<Refreshed, StoreError> {
-        if clock.now().since(self.whole_at) > self.whole_every() {
-            self.forget();
-            self.whole_at = clock.now();
-        }
-        for _ in 0..TRIES_MAX {
-            if self.read(store).await? {
-                let at = clock.now();
-                self.fetch_listings(store).await?;
-                return Ok(Refreshed { at, news: std::mem::take(&mut self.news) });
-            }
-            self.forget();
-        }
-        Err(StoreError::unavailable(
-            "the store's era keeps changing; is something restoring it again and again?",
-        ))
+        refresh(self, store, clock).await
     }
-
-    fn whole_every(&self) -> Duration {
-        let readers = self.sessions.values().filter(|session| !session.ended).count();
-        let rows = u32::try_from(self.leases.len().saturating_mul(readers)).unwrap_or(u32::MAX);
-        let every = WHOLE_EVERY_LEASE.saturating_mul(rows).clamp(WHOLE_EVERY, WHOLE_EVERY_MAX);
-        // The last digits of the moment at which it was read last are as good as a die.
-        let die = self.whole_at.since(Moment::default()).subsec_nanos() % WHOLE_SPREAD;
-        every + every / 2 / WHOLE_SPREAD * die
-    }
-
-    fn forget(&mut self) {
-        *self = Self {
-            era: self.era,
-            registry: self.registry,
-            listings: std::mem::take(&mut self.listings),
-            whole_at: self.whole_at,
-            news: News::Anything,
-            ..Self::new(self.pool.clone())
-        };
-    }
-
-    /// Reads what changed; answers false if the era is another than before, so that everything must be read anew.
-    async fn read(&mut self, store: &dyn Store) -> Result<bool, StoreError> {
-        let pool = self.pool.clone();
-        if let Some(known) = self.read_if_quiet(store).await? {
-            return Ok(known);
-        }
-        // Leases before sessions: whoever holds a lease that was read has a session that is read after it.
-        let leases = store.leases(&pool, self.cursors.leases).await?;
-        let sessions = store.sessions(&pool, self.cursors.sessions).await?;
-        let marks = store.marks(&pool, self.cursors.marks).await?;
-        let declared = store.resources(&pool, self.cursors.declared).await?;
-        let known = self.era.replace(sessions.era).map(|era| era.nonce);
-        let registry = self.registry.replace(declared.era.nonce);
-        let fresh = self.cursors.leases == Cursor::START;
-        let is_new = |known: Option<Nonce>, now: Nonce| !fresh && known.is_some_and(|known| known != now);
-        if is_new(known, sessions.era.nonce)
-            || is_new(registry, declared.era.nonce)
-            || leases.era.nonce != sessions.era.nonce
-            || marks.era.nonce != declared.era.nonce
-        {
-            return Ok(false);
-        }
-        if fresh {
-            self.news = News::Anything;
-        }
-        leases.items.iter().for_each(|lease| self.news.note(&lease.resource));
-        marks.items.iter().for_each(|mark| self.news.note_mark(mark));
-        declared.items.iter().for_each(|declared| self.news.note(&declared.resource));
-        self.cursors.leases = take(leases, &mut self.leases, |lease| lease.resource.clone());
-        self.cursors.marks = take(marks, &mut self.marks, |mark| (mark.kind, mark.subject.clone()));
-        self.cursors.declared = take(declared, &mut self.declared, |declared| declared.resource.clone());
-        self.take_sessions(sessions);
-        Ok(true)
-    }
-
-    /// Reads nothing but beats where nothing else changed; answers as [`View::read`] does, or `None` if everything must be
-    /// read after all. Whoever shows two eras has a registry of its own, and cannot be asked this way.
-    async fn read_if_quiet(&mut self, store: &dyn Store) -> Result<Option<bool>, StoreError> {
-        let Cursors { leases, sessions, marks, declared } = self.cursors;
-        let known = self.era.map(|era| era.nonce).filter(|nonce| Some(*nonce) == self.registry);
-        if leases == Cursor::START || known.is_none() {
-            return Ok(None);
-        }
-        let others = Others { leases, marks, declared };
-        let Some(quiet) = store.sessions_if_quiet(&self.pool, sessions, others).await? else {
-            return Ok(None);
-        };
-        self.era = Some(quiet.era);
-        self.registry = Some(quiet.era.nonce);
-        if Some(quiet.era.nonce) != known {
-            return Ok(Some(false));
-        }
-        self.take_sessions(quiet);
-        Ok(Some(true))
-    }
-
-    fn take_sessions(&mut self, sessions: Changed<SessionRecord>) {
-        let is_news = |new: &SessionRecord| {
-            let old = self.sessions.get(&new.id);
-            old.is_none_or(|old| old.ended != new.ended || old.profile != new.profile)
-        };
-        // Everybody's listing counts for every resource, and an end frees all that was held.
-        if sessions.items.iter().any(is_news) {
-            self.news = News::Anything;
-        }
-        self.cursors.sessions = take(sessions, &mut self.sessions, |session| session.id.clone());
-    }
-
-    async fn fetch_listings(&mut self, store: &dyn Store) -> Result<(), StoreError> {
-        let live = self.sessions.values().filter(|session| !session.ended);
-        let used: Vec<ListingId> = live.filter_map(|session| session.profile.listing.clone()).collect();
-        self.listings.retain(|id, _| used.contains(id));
-        for id in used {
-            if self.listings.contains_key(&id) {
-                continue;
-            }
-            if let Some(listing) = store.listing(&self.pool, &id).await? {
-                self.listings.insert(id, Arc::new(listing));
-                self.news = News::Anything;
-            }
-        }
-        Ok(())
-    }
-}
-
-fn take<K: Ord, T>(changed: Changed<T>, into: &mut BTreeMap<K, T>, key: impl Fn(&T) -> K) -> Cursor {
-    into.extend(changed.items.into_iter().map(|item| (key(&item), item)));
-    changed.cursor
 }

@@ -4,7 +4,7 @@
 mod sqlite_file;
 
 use std::future::Future;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
@@ -41,6 +41,19 @@ fn delete(file: &File, leave_companions: bool) {
             let _ = std::fs::remove_file(file.path().with_file_name(companion));
         }
     }
+}
+
+/// Gives the file another name, so that its inode can be used for a copy whatever becomes of the path.
+fn keep_inode(file: &File) -> PathBuf {
+    let kept = file.path().with_file_name("kept");
+    std::fs::hard_link(file.path(), &kept).expect("the file can have another name");
+    kept
+}
+
+/// Puts the copy in the file's place where the file system gives it an inode that was used before.
+fn put_copy_back_as(file: &File, kept: &Path) {
+    std::fs::copy(file.copy_path(), kept).expect("a copy was taken");
+    std::fs::rename(kept, file.path()).expect("the copy can be moved");
 }
 
 async fn refusal(path: &Path) -> StoreError {
@@ -187,6 +200,33 @@ enum First {
     WhoWasThere,
     ANewcomer,
     ANewcomerAfterEverybodyLeft,
+}
+
+/// File systems give the inode of a file that is gone to the next one: a copy can be the file that it says it is.
+#[tokio::test]
+async fn an_era_that_is_over_does_not_come_back_with_a_copy_that_was_frozen() {
+    for first in [First::WhoWasThere, First::ANewcomer, First::ANewcomerAfterEverybodyLeft] {
+        let file = File::new();
+        let store = open(&file.path()).await;
+        let over = freeze(&store).await;
+        file.copy();
+        let kept = keep_inode(&file);
+        file.put_copy_back();
+        let next = era_of(&store).await.nonce;
+        assert_ne!(next, over, "{first:?}: the copy is not the file that it says it is");
+        let there = (first != First::ANewcomerAfterEverybodyLeft).then_some(store);
+        put_copy_back_as(&file, &kept);
+        let reader = match (&first, &there) {
+            (First::WhoWasThere, Some(store)) => Arc::clone(store),
+            _ => open(&file.path()).await,
+        };
+        let era = era_of(&reader).await;
+        assert!(era.frozen && ![over, next].contains(&era.nonce), "{first:?}: {era:?} after {over}, {next}");
+        if let Some(store) = &there {
+            assert_eq!(era_of(store).await.nonce, era.nonce, "{first:?}: it is frozen once");
+        }
+        assert_eq!(reader.thaw(era.nonce).await.expect("the store answers"), Thawed::Thawed);
+    }
 }
 
 #[tokio::test]

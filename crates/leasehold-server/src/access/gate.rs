@@ -1,8 +1,6 @@
 //! Where every request passes before anything looks at what it says.
 
-use axum::extract::{MatchedPath, Request, State};
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
+use axum::extract::{MatchedPath, Request};
 
 use super::needs::Need;
 use super::session;
@@ -10,14 +8,7 @@ use crate::app::App;
 use crate::problem::Answer;
 
 /// Lets pass who may, as whom it knows them to be.
-pub(crate) async fn gate(State(app): State<App>, mut request: Request, next: Next) -> Response {
-    match admit(&app, &mut request).await {
-        Ok(()) => next.run(request).await,
-        Err(problem) => problem.into_response(),
-    }
-}
-
-async fn admit(app: &App, request: &mut Request) -> Answer<()> {
+pub(crate) async fn admit(app: &App, request: &mut Request) -> Answer<()> {
     let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
     let need = Need::of(request.method(), route);
     if need == Need::Nothing {

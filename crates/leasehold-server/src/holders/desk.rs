@@ -1,6 +1,7 @@
 //! One pool as this replica knows it.
 
 use std::collections::HashMap;
+use std::ops::DerefMut;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,7 +12,7 @@ use leasehold::ledger::Event;
 use leasehold::listen::Listener;
 use leasehold::operate::Act;
 use leasehold::store::{Declared, MarkKind, Store, StoreError};
-use leasehold::view::{News, View};
+use leasehold::view::{self, News, Place, View};
 use leasehold::{MemberId, MemberName, Pool, ResourceId};
 use tokio::sync::{Mutex as AsyncMutex, MutexGuard as AsyncGuard};
 
@@ -22,8 +23,9 @@ use crate::cameras::is_of_cameras;
 use crate::ledger::Rows;
 
 /// How long there is no read after one, in times that it took, for each of those who waited for it, and at most: where they are many, or
-/// the store is busy, more of them share the next one.
+/// the store is busy, more of them share the next one. Beyond so many it is not worth more of everybody's time.
 const RESTS: u32 = 3;
+const SHARERS: u32 = 2;
 const REST_MAX: Duration = Duration::from_millis(15);
 
 /// One pool as this replica knows it.
@@ -45,8 +47,20 @@ pub(crate) struct Desk {
     waiting: AtomicU32,
     /// When the next may begin.
     rests_until: Mutex<Moment>,
+    /// Held by whoever reads. What was read before is there for the others meanwhile.
+    reading: AsyncMutex<()>,
+    /// Nobody waits for the store with it in hand.
     known: AsyncMutex<Known>,
     memory: Mutex<Memory>,
+}
+
+/// What is known, for whoever reads.
+struct Reader<'a>(&'a Desk);
+
+impl Place for Reader<'_> {
+    async fn view(&mut self) -> impl DerefMut<Target = View> + Send {
+        AsyncGuard::map(self.0.known.lock().await, |known| &mut known.view)
+    }
 }
 
 /// Counts one that waits for a read, until it does not.
@@ -124,6 +138,7 @@ impl Known {
 impl Desk {
     pub(super) fn new(shared: &Shared, pool: Pool) -> Self {
         Self {
+            reading: AsyncMutex::default(),
             known: AsyncMutex::new(Known {
                 view: View::new(pool.clone()),
                 listener: Listener::default(),
@@ -166,11 +181,15 @@ impl Desk {
         let waits = Waits::one_more(&self.waiting);
         let rests_until = *self.rests_until.lock().unwrap_or_else(PoisonError::into_inner);
         self.clock.sleep_until(rests_until).await;
-        let mut known = self.known.lock().await;
-        if known.last.0 <= asked {
-            self.read(&mut known).await;
+        let reading = self.reading.lock().await;
+        if self.known.lock().await.last.0 <= asked {
+            // Boxed, as what is asked of a store and answered by it: every request has room for it otherwise, and few read.
+            Box::pin(self.read()).await;
         }
         drop(waits);
+        let known = self.known.lock().await;
+        // Not sooner: it is what this read brought that is answered, and not why the next one failed.
+        drop(reading);
         match &known.last.1 {
             None => Ok(known),
             Some(why) => Err(StoreError::unavailable(why.clone())),
@@ -187,14 +206,23 @@ impl Desk {
         self.fresh().await
     }
 
-    async fn read(&self, known: &mut Known) {
+    /// The store has these sessions no more. None of them is in what is being read.
+    pub(super) async fn lose(&self, sessions: impl Iterator<Item = &MemberId>) {
+        let _reading = self.reading.lock().await;
+        let mut known = self.known.lock().await;
+        sessions.for_each(|session| known.view.lose_session(session));
+    }
+
+    async fn read(&self) {
         let number = self.begun.fetch_add(1, Ordering::SeqCst) + 1;
         let began = self.clock.now();
-        let reading = known.view.refresh(&*self.store, &*self.clock);
-        let failed = match tokio::time::timeout(self.call, reading).await {
+        let reading = view::refresh(Reader(self), &*self.store, &*self.clock);
+        let read = tokio::time::timeout(self.call, reading).await;
+        let known = &mut *self.known.lock().await;
+        let failed = match read {
             Ok(Ok(refreshed)) => {
                 known.read = Some((began, refreshed.at));
-                let waiting = self.waiting.load(Ordering::Relaxed).max(1);
+                let waiting = self.waiting.load(Ordering::Relaxed).clamp(1, SHARERS);
                 let rest =
                     refreshed.at.since(began).saturating_mul(waiting.saturating_mul(RESTS)).min(REST_MAX);
                 *self.rests_until.lock().unwrap_or_else(PoisonError::into_inner) = refreshed.at.after(rest);

@@ -87,10 +87,20 @@ impl Holder {
         })
     }
 
+    /// Whether a session is kept for a holder: whether [`of`](Self::of) finds one.
+    pub(super) fn is_of(profile: &Profile) -> bool {
+        let label = |name: &str| profile.labels.get(name);
+        label(HOLDER).is_some_and(|id| id.parse::<MemberName>().is_ok())
+            && label(TTL).is_some_and(|ttl| ttl.parse::<u64>().is_ok())
+    }
+
     /// What else is known of its lease, for a row of the ledger: whoever reads that has no session to look at.
     pub(crate) fn detail(&self) -> Option<String> {
+        if self.extra.is_empty() {
+            return None;
+        }
         let known = self.extra.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let known: BTreeMap<&str, &str> = known.chain([("holder", self.id.as_str())]).collect();
-        (!self.extra.is_empty()).then(|| serde_json::to_string(&known).unwrap_or_default())
+        Some(serde_json::to_string(&known).unwrap_or_default())
     }
 }

@@ -8,15 +8,21 @@ use leasehold::lease::{BeatNumber, Term};
 use leasehold::store::{OpenSession, SessionRecord};
 use leasehold::{MemberId, ResourceId};
 
+use super::holder::Holder;
+
 /// One session that is kept for a holder.
 #[derive(Debug, Clone)]
 pub(super) struct Kept {
     pub(super) session: OpenSession,
+    /// Whom it is kept for, as the session's profile has it.
+    pub(super) holder: Holder,
     pub(super) term: Term,
     pub(super) beat: BeatNumber,
     /// A moment before its last beat was raised: nobody can have ended it within a TTL of this. Unknown for what was
     /// there before this replica.
     pub(super) since: Option<Moment>,
+    /// When its grant through this replica was confirmed: a read that began before need not show it.
+    pub(super) granted: Option<Moment>,
     /// Wall time of its last renewal, for people.
     pub(super) wall_nanos: u64,
     /// When the ledger was last told that it is renewed.
@@ -41,10 +47,12 @@ pub(super) struct Memory {
     pub(super) kept: HashMap<MemberId, Kept>,
     /// Who was granted a resource last, through this replica. It may be kept no more.
     granted: HashMap<ResourceId, MemberId>,
+    /// Whose end a read may not show yet that is not taken in yet, and when it came.
+    lost: HashMap<MemberId, Moment>,
     /// Who held it, where that is known, and under which token.
     pub(super) lapsed: HashMap<ResourceId, Kept>,
     /// When the last read that was taken in began.
-    pub(super) read_began: Option<Moment>,
+    read_began: Option<Moment>,
 }
 
 impl Memory {
@@ -60,13 +68,20 @@ impl Memory {
         (kept.term.resource == *resource && kept.stands(now)).then_some(kept)
     }
 
-    /// Forgets a session.
-    pub(super) fn lose(&mut self, id: &MemberId) -> Option<Kept> {
+    /// Forgets a session that has ended.
+    pub(super) fn lose(&mut self, id: &MemberId, now: Moment) -> Option<Kept> {
+        self.lost.insert(id.clone(), now);
         let kept = self.kept.remove(id)?;
         if self.granted.get(&kept.term.resource) == Some(id) {
             self.granted.remove(&kept.term.resource);
         }
         Some(kept)
+    }
+
+    /// A read that began at this moment is taken in. Gives back when the one before it began.
+    pub(super) fn take_in(&mut self, began: Moment) -> Option<Moment> {
+        self.lost.retain(|_, lost| *lost >= began);
+        self.read_began.replace(began)
     }
 
     /// Forgets those that are not worth keeping.
@@ -125,7 +140,7 @@ impl Memory {
     /// A session was read that holds `term`. The read before this one began at `before`.
     pub(super) fn read(
         &mut self,
-        open: impl FnOnce() -> OpenSession,
+        open: impl FnOnce() -> Option<(OpenSession, Holder)>,
         record: &SessionRecord,
         term: &Term,
         before: Option<Moment>,
@@ -138,13 +153,17 @@ impl Memory {
                 kept.since = kept.since.max(before);
                 kept.wall_nanos = wall_nanos;
             }
+            // What was read is older than what is known.
+            None if self.lost.contains_key(&record.id) => {}
             None => {
-                let session = open();
+                let Some((session, holder)) = open() else { return };
                 let kept = Kept {
                     session,
+                    holder,
                     term: term.clone(),
                     beat: record.beat,
                     since: before,
+                    granted: None,
                     wall_nanos,
                     told: Moment::default(),
                     extended: None,
@@ -153,5 +172,53 @@ impl Memory {
                 self.kept.insert(record.id.clone(), kept);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use leasehold::Token;
+
+    use super::*;
+
+    fn at(nanos: u64) -> Moment {
+        Moment(nanos)
+    }
+
+    fn held(id: &MemberId) -> (OpenSession, Holder, Term) {
+        let ttl = Duration::from_secs(30);
+        let (key, idempotency, extra) = (None, None, BTreeMap::new());
+        let holder = Holder { id: "tracker".parse().expect("a name"), ttl, key, idempotency, extra };
+        let pool = "scenes".parse().expect("a pool");
+        let session = OpenSession { pool, id: id.clone(), ttl, profile: holder.profile(1) };
+        (session, holder, Term { resource: "a".parse().expect("an id"), token: Token(1) })
+    }
+
+    /// Takes in a read that shows the session alive.
+    fn read(memory: &mut Memory, id: &MemberId, began: Moment) {
+        let (session, holder, term) = held(id);
+        let record = SessionRecord {
+            id: id.clone(),
+            ttl: session.ttl,
+            beat: BeatNumber(1),
+            ended: false,
+            profile: session.profile.clone(),
+        };
+        let before = memory.take_in(began);
+        memory.read(|| Some((session, holder)), &record, &term, before, (began, 0));
+    }
+
+    #[test]
+    fn whoever_let_go_while_it_was_read_is_not_kept_again() {
+        let (mut memory, id) = (Memory::default(), MemberId::generate());
+        read(&mut memory, &id, at(10));
+        assert!(memory.kept.contains_key(&id), "it was there before this replica");
+        assert!(memory.lose(&id, at(25)).is_some());
+        read(&mut memory, &id, at(20));
+        assert!(!memory.kept.contains_key(&id), "the read began before its end");
+        read(&mut memory, &id, at(30));
+        assert!(memory.kept.contains_key(&id), "what a later read shows is believed");
     }
 }

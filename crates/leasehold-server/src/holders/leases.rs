@@ -35,19 +35,18 @@ pub(crate) struct Standing {
 }
 
 impl Standing {
-    pub(super) fn of_kept(kept: &Kept) -> Option<Self> {
-        let holder = Holder::of(&kept.session.profile)?;
-        Some(Self {
+    pub(super) fn of_kept(kept: &Kept) -> Self {
+        let holder = kept.holder.clone();
+        let ttl_nanos = u64::try_from(holder.ttl.as_nanos()).unwrap_or(u64::MAX);
+        Self {
             session: kept.session.id.clone(),
             holder_id: holder.id.to_string(),
             token: kept.term.token,
-            expires_nanos: kept
-                .wall_nanos
-                .saturating_add(u64::try_from(holder.ttl.as_nanos()).unwrap_or(u64::MAX)),
+            expires_nanos: kept.wall_nanos.saturating_add(ttl_nanos),
             revoked: false,
             beat: kept.beat,
             holder: Some(holder),
-        })
+        }
     }
 
     /// One that is over.
@@ -135,7 +134,7 @@ impl Desk {
         }
         let memory = self.memory();
         let kept = memory.kept.get(id).filter(|kept| kept.stands(self.clock.now()))?;
-        Some((kept.term.resource.clone(), Standing::of_kept(kept)?))
+        Some((kept.term.resource.clone(), Standing::of_kept(kept)))
     }
 
     /// When a lease was last renewed, as wall time, for people; `None` if that was not heard here.
@@ -175,11 +174,21 @@ impl Desk {
         weight: u32,
         id: MemberId,
     ) -> Result<Claim, StoreError> {
+        let (seems_held, mut floor) = {
+            let known = self.lately().await?;
+            (self.seems_held(&known, resource), known.view.floor(resource))
+        };
         // What was held a moment ago most likely still is: to look costs less than to ask in vain.
-        if self.seems_held(&*self.lately().await?, resource)
-            && let Some(standing) = self.read_standing(resource).await?
-        {
-            return self.refuse(resource, standing, &holder).await;
+        if seems_held {
+            let standing = {
+                let known = self.fresh().await?;
+                floor = known.view.floor(resource);
+                self.standing(&known, resource)
+            };
+            if let Some(standing) = standing {
+                // Boxed: it is the largest part of a claim, and seldom needed.
+                return Box::pin(self.refuse(resource, standing, &holder)).await;
+            }
         }
         let began = self.clock.now();
         let session = OpenSession {
@@ -188,26 +197,27 @@ impl Desk {
             ttl: holder.patience(),
             profile: holder.profile(weight),
         };
-        let floor = self.lately().await?.view.floor(resource).unwrap_or(Token(0));
-        let wanted = Wanted { resource: resource.clone(), floor };
+        let wanted = Wanted { resource: resource.clone(), floor: floor.unwrap_or(Token(0)) };
         match self.call(self.store.claim(&session, &wanted)).await? {
             Answer::Done(Claimed::Granted { term, .. }) => {
                 let wall_nanos = self.clock.wall_nanos();
                 let (beat, since) = (BeatNumber(1), Some(began));
                 let kept = Kept {
                     session,
+                    holder,
                     term,
                     beat,
                     since,
+                    granted: Some(self.clock.now()),
                     wall_nanos,
                     told: began,
                     extended: None,
                     unproven: None,
                 };
-                Ok(Claim::Granted(self.granted(kept, holder)))
+                Ok(Claim::Granted(self.granted(kept)))
             }
             Answer::Done(Claimed::Held { .. }) => match self.read_standing(resource).await? {
-                Some(standing) => self.refuse(resource, standing, &holder).await,
+                Some(standing) => Box::pin(self.refuse(resource, standing, &holder)).await,
                 None => Ok(Claim::Held(None)),
             },
             Answer::Frozen(_) => Ok(Claim::Frozen),
@@ -219,8 +229,10 @@ impl Desk {
 
     /// Whether somebody has the resource by what was read last, and did not let go through this replica since.
     fn seems_held(&self, known: &Known, resource: &ResourceId) -> bool {
-        let Some(standing) = self.standing(known, resource) else { return false };
-        standing.holder.is_none() || self.memory().kept.contains_key(&standing.session)
+        let Some(id) = known.view.holder(resource) else { return false };
+        let session = known.view.sessions().get(id);
+        let is_kept = session.is_some_and(|session| Holder::is_of(&session.profile));
+        !is_kept || self.memory().kept.contains_key(id)
     }
 
     async fn read_standing(&self, resource: &ResourceId) -> Result<Option<Standing>, StoreError> {
@@ -253,39 +265,32 @@ impl Desk {
         }
     }
 
-    fn granted(&self, kept: Kept, holder: Holder) -> Standing {
-        let (id, term, ttl) = (kept.session.id.clone(), kept.term.clone(), holder.ttl);
-        let ttl_nanos = u64::try_from(ttl.as_nanos()).unwrap_or(u64::MAX);
-        let standing = Standing {
-            session: id.clone(),
-            holder_id: holder.id.to_string(),
-            token: term.token,
-            expires_nanos: kept.wall_nanos.saturating_add(ttl_nanos),
-            revoked: false,
-            beat: kept.beat,
-            holder: Some(holder),
-        };
+    fn granted(&self, kept: Kept) -> Standing {
+        let standing = Standing::of_kept(&kept);
+        let (resource, ttl) = (kept.term.resource.clone(), kept.holder.ttl);
+        let mut row = self.rows.row(&kept.session.id, &kept.holder.id, Event::Acquired);
+        row.number = Some(1);
+        row.token = Some(kept.term.token);
+        row.ttl_ms = u64::try_from(ttl.as_millis()).ok();
+        row.detail = kept.holder.detail();
+        row.trusted_until = kept.since.map(|since| since.after(ttl));
         let lapsed = {
             let mut memory = self.memory();
-            memory.keep(kept.clone());
-            memory.lapsed.remove(&term.resource)
+            memory.keep(kept);
+            memory.lapsed.remove(&resource)
         };
-        let event = if lapsed.is_some() { Event::TakenOver } else { Event::Acquired };
-        lapsed.iter().for_each(|before| self.superseded(before, &standing));
-        let mut row = self.rows.row(&id, &kept.session.profile.name, event);
-        row.number = Some(1);
-        row.resource = Some(term.resource);
-        row.token = Some(term.token);
-        row.ttl_ms = u64::try_from(ttl.as_millis()).ok();
-        row.detail = standing.holder.as_ref().and_then(Holder::detail);
-        row.trusted_until = kept.since.map(|since| since.after(ttl));
+        if let Some(before) = lapsed {
+            row.event = Event::TakenOver;
+            self.superseded(&before, &standing);
+        }
+        row.resource = Some(resource);
         self.rows.write(&self.pool, row);
         standing
     }
 
     /// Tells whoever lapsed that another has what it held, where leases say more of themselves.
     fn superseded(&self, before: &Kept, now: &Standing) {
-        let Some(holder) = Holder::of(&before.session.profile) else { return };
+        let holder = &before.holder;
         let detail = holder.detail().filter(|_| holder.id.as_str() != now.holder_id);
         let Some(detail) = detail else { return };
         let mut row = self.rows.row(&before.session.id, &holder.id, Event::Lost);
@@ -307,7 +312,7 @@ impl Desk {
     fn own_lately(&self, resource: &ResourceId, caller: &Caller<'_>) -> Option<Standing> {
         let memory = self.memory();
         let kept = memory.holding(resource, self.clock.now())?;
-        Standing::of_kept(kept)?.of(caller).ok()
+        Standing::of_kept(kept).of(caller).ok()
     }
 
     /// Gives a lease more time.
@@ -392,7 +397,7 @@ impl Desk {
                 && caller.session.is_none_or(|session| *session == kept.session.id)
         };
         let kept = memory.kept.values().filter(of_caller).max_by_key(|kept| kept.term.token)?;
-        Standing::of_kept(kept)?.of(caller).ok()
+        Standing::of_kept(kept).of(caller).ok()
     }
 
     /// Says what a holder holds in a store that may have forgotten it, if nobody can have been granted it since.
@@ -425,8 +430,8 @@ impl Desk {
             },
         };
         self.prove_one(resource, &standing).await?;
-        self.call(self.store.close(&standing.session)).await?;
-        self.memory().lose(&standing.session);
+        self.call(self.store.retire(&standing.session)).await?;
+        self.memory().lose(&standing.session, self.clock.now());
         if let Some(holder) = &standing.holder {
             let row = self.rows.row(&standing.session, &holder.id, Event::Released);
             self.let_go(row, Some(resource.clone()), Some(standing.token), holder.detail());

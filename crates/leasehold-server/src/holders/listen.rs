@@ -9,7 +9,7 @@ use leasehold::lease::Term;
 use leasehold::ledger::{Event, Reason};
 use leasehold::listen::Silence;
 use leasehold::store::{
-    Cursor, EndSilent, Hints, MarkKind, Marked, OpenSession, StoreError, Thawed, Version,
+    Cursor, EndSilent, Hints, MarkKind, Marked, OpenSession, SessionRecord, StoreError, Thawed, Version,
 };
 use leasehold::{MemberId, ResourceId};
 use tokio::sync::watch;
@@ -34,9 +34,12 @@ const TOLD_MAX: usize = 5000;
 const TOMBSTONE: Duration = Duration::from_secs(10);
 /// The same for members, whose late calls it must still refuse.
 const TOMBSTONE_OF_MEMBER: Duration = Duration::from_secs(600);
-/// How many tombstones are forgotten in one pass, and how many at once: requests are not to wait behind them.
-const COLLECT_MAX: usize = 512;
-const COLLECT_AT_ONCE: usize = 32;
+/// How many tombstones are forgotten at once, as requests are not to wait behind them, and for how long in one pass, as somebody may
+/// fall silent meanwhile. They are as many as the leases that were released: there is no other limit that keeps pace.
+const COLLECT_AT_ONCE: usize = 128;
+const COLLECT_FOR: Duration = Duration::from_millis(150);
+/// The most that are looked for in one pass.
+const COLLECT_MAX: usize = 16_384;
 /// The TTL that a holder may have of whom nothing is known.
 pub(super) const TTL_USUAL: Duration = Duration::from_secs(36);
 
@@ -102,13 +105,10 @@ impl Desk {
             let mut known = self.fresh().await?;
             self.take_in(&mut known);
             let listener = &known.listener;
-            let is_ours = |id: &MemberId| {
-                known.view.sessions().get(id).is_some_and(|session| Holder::of(&session.profile).is_some())
-            };
-            let mut ended = listener.ended_for(now, TOMBSTONE);
-            ended.retain(is_ours);
-            ended.extend(listener.ended_for(now, TOMBSTONE_OF_MEMBER).into_iter().filter(|id| !is_ours(id)));
-            ended.truncate(COLLECT_MAX);
+            let is_ours = |session: &&SessionRecord| Holder::is_of(&session.profile);
+            let members = known.view.ended_for(now, TOMBSTONE_OF_MEMBER).filter(|session| !is_ours(session));
+            let ended = members.chain(known.view.ended_for(now, TOMBSTONE).filter(is_ours));
+            let ended: Vec<MemberId> = ended.take(COLLECT_MAX).map(|session| session.id.clone()).collect();
             (
                 self.silent(&known, now),
                 listener.orphans(now),
@@ -152,16 +152,20 @@ impl Desk {
     /// Forgets sessions that ended a while ago. Not sooner: a tombstone that goes between two reads of a view is missed by it.
     async fn collect(&self, ended: BTreeMap<MemberId, Vec<ResourceId>>) -> Result<(), StoreError> {
         let ended: Vec<_> = ended.into_iter().collect();
+        let (until, mut collected) = (self.clock.now().after(COLLECT_FOR), 0);
         for few in ended.chunks(COLLECT_AT_ONCE) {
+            if self.clock.now() > until {
+                break;
+            }
             let collecting =
                 few.iter().map(|(session, held)| self.call(self.store.collect_known(session, held)));
-            for collected in join_all(collecting).await {
-                collected?;
+            for answer in join_all(collecting).await {
+                answer?;
             }
+            collected += few.len();
         }
-        if !ended.is_empty() {
-            let mut known = self.lately().await?;
-            ended.iter().for_each(|(session, _)| known.view.lose_session(session));
+        if collected > 0 {
+            self.lose(ended.iter().take(collected).map(|(session, _)| session)).await;
         }
         Ok(())
     }
@@ -173,26 +177,21 @@ impl Desk {
         listener.hear(view, at, &std::mem::take(news));
         let (now, wall_nanos) = (self.clock.now(), self.clock.wall_nanos());
         let mut memory = self.memory();
-        let before = memory.read_began.replace(began);
+        let before = memory.take_in(began);
         let frozen = view.era().is_some_and(|era| era.frozen);
         memory.retain(|id, kept| match view.sessions().get(id) {
             Some(session) => !session.ended,
-            None => frozen && kept.stands(now),
+            None => kept.granted.is_some_and(|granted| granted >= began) || frozen && kept.stands(now),
         });
         let mut active = 0_u32;
         for (resource, lease) in view.leases() {
             let Some(id) = view.holder(resource) else { continue };
             active += 1;
-            let Some(session) =
-                view.sessions().get(id).filter(|session| Holder::of(&session.profile).is_some())
-            else {
-                continue;
-            };
-            let open = || OpenSession {
-                pool: self.pool.clone(),
-                id: id.clone(),
-                ttl: session.ttl,
-                profile: session.profile.clone(),
+            let Some(session) = view.sessions().get(id) else { continue };
+            let open = || {
+                let holder = Holder::of(&session.profile)?;
+                let (pool, profile) = (self.pool.clone(), session.profile.clone());
+                Some((OpenSession { pool, id: id.clone(), ttl: session.ttl, profile }, holder))
             };
             let term = Term { resource: resource.clone(), token: lease.token };
             memory.read(open, session, &term, before, (now, wall_nanos));
@@ -202,8 +201,7 @@ impl Desk {
 
     /// How long the pool may go unread.
     fn pause(&self, known: &Known, now: leasehold::clock::Moment) -> Duration {
-        let living = known.view.sessions().values().filter(|session| !session.ended);
-        let Some(shortest) = living.map(|session| session.ttl).min() else {
+        let Some(shortest) = known.view.living().map(|session| session.ttl).min() else {
             let frozen = known.view.era().is_some_and(|era| era.frozen);
             return if frozen { LISTEN_MAX } else { IDLE };
         };
@@ -214,7 +212,7 @@ impl Desk {
     fn expired(&self, session: &MemberId) {
         let kept = {
             let mut memory = self.memory();
-            let kept = memory.lose(session);
+            let kept = memory.lose(session, self.clock.now());
             if let Some(kept) = &kept {
                 memory.lapsed.insert(kept.term.resource.clone(), kept.clone());
             }
@@ -226,7 +224,7 @@ impl Desk {
         row.reason = Some(Reason::TtlExpiry);
         row.resource = kept.as_ref().map(|kept| kept.term.resource.clone());
         row.token = kept.as_ref().map(|kept| kept.term.token);
-        row.detail = kept.as_ref().and_then(|kept| Holder::of(&kept.session.profile)?.detail());
+        row.detail = kept.as_ref().and_then(|kept| kept.holder.detail());
         self.rows.write(&self.pool, row);
     }
 
@@ -254,5 +252,94 @@ impl Desk {
             Marked::Set(version) | Marked::Conflict(version) => told.version = version,
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use leasehold::Pool;
+    use leasehold::clock::{Clock, Moment, Sleep};
+    use leasehold::store::Store;
+    use leasehold::store::memory::MemoryStore;
+
+    use super::*;
+    use crate::holders::outage::Outage;
+    use crate::holders::{Caller, Claim, Shared};
+    use crate::ledger::Rows;
+    use crate::settings::Limits;
+
+    /// A clock that is set by hand.
+    #[derive(Debug)]
+    struct Hand(AtomicU64);
+
+    impl Hand {
+        fn goes_on(&self, by: Duration) {
+            self.0.fetch_add(by.as_nanos() as u64, Ordering::SeqCst);
+        }
+    }
+
+    impl Clock for Hand {
+        fn now(&self) -> Moment {
+            Moment(self.0.load(Ordering::SeqCst))
+        }
+
+        fn sleep_until(&self, _: Moment) -> Sleep {
+            Box::pin(std::future::ready(()))
+        }
+
+        fn wall_nanos(&self) -> u64 {
+            self.now().0
+        }
+    }
+
+    fn desk(store: &Arc<dyn Store>, clock: &Arc<Hand>, pool: &Pool) -> Desk {
+        let (store, clock): (_, Arc<dyn Clock>) = (Arc::clone(store), Arc::clone(clock) as _);
+        let name: leasehold::MemberName = "here".parse().unwrap();
+        let shared = Shared {
+            rows: Rows::new(Arc::clone(&store), Arc::clone(&clock)),
+            store,
+            clock,
+            limits: Limits::default(),
+            me: MemberId::generate_for(&name),
+            name,
+            outage: Arc::new(Outage::new(Duration::ZERO)),
+            desks: Default::default(),
+            stop: watch::Sender::new(false),
+        };
+        Desk::new(&shared, pool.clone())
+    }
+
+    #[tokio::test]
+    async fn tombstones_are_forgotten_as_fast_as_leases_are_released() {
+        const MANY: usize = 2000;
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let clock = Arc::new(Hand(AtomicU64::new(1_000_000_000_000)));
+        let pool: Pool = "scenes".parse().unwrap();
+        let desk = desk(&store, &clock, &pool);
+        for number in 0..MANY {
+            let resource: ResourceId = format!("scene-{}", number % 3).parse().unwrap();
+            let holder = Holder {
+                id: "tracker".parse().unwrap(),
+                ttl: Duration::from_secs(30),
+                key: None,
+                idempotency: None,
+                extra: BTreeMap::new(),
+            };
+            let claimed = desk.claim(&resource, holder, 1, MemberId::generate_in_order()).await.unwrap();
+            assert!(matches!(claimed, Claim::Granted(_)), "{number}: {claimed:?}");
+            let caller = Caller { holder_id: "tracker", session: None, token: None, key: None };
+            desk.release(&resource, &caller).await.unwrap().expect("it was held");
+        }
+        let mut told = Told::default();
+        let left = async || store.sessions(&pool, Cursor::START).await.unwrap().items.len();
+        desk.hear(&mut told).await.unwrap();
+        clock.goes_on(TOMBSTONE - Duration::from_millis(1));
+        desk.hear(&mut told).await.unwrap();
+        assert_eq!(left().await, MANY, "a view that is read seldom may not have seen them yet");
+        clock.goes_on(Duration::from_millis(1));
+        desk.hear(&mut told).await.unwrap();
+        assert_eq!((left().await, desk.lately().await.unwrap().view.sessions().len()), (0, 0));
     }
 }

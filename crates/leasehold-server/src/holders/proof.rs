@@ -47,8 +47,8 @@ impl Desk {
         for id in due {
             // What has ended meanwhile is not written about as if it were held.
             let Some(kept) = self.memory().prove(&id) else { continue };
-            if let Some(standing) = Standing::of_kept(&kept).filter(|_| !written.contains(&id)) {
-                self.write_late(&kept.term.resource, &standing);
+            if !written.contains(&id) {
+                self.write_late(&kept.term.resource, &Standing::of_kept(&kept));
             }
         }
         Ok(())

@@ -1,10 +1,12 @@
 //! `/api/v1/{pool}/{resource}/lease`: acquired, renewed, released.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::time::Duration;
 
-use axum::extract::State;
+use axum::extract::{FromRequestParts, State};
 use axum::http::header::{CACHE_CONTROL, ETAG, IF_NONE_MATCH};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use leasehold::participant::{TTL_MAX, TTL_MIN};
@@ -15,15 +17,35 @@ use super::forms::{AcquireBody, HolderBody, HolderQuery, LeaseForm, ResourcePath
 use super::{AtResource, Query};
 use crate::app::App;
 use crate::holders::{Caller, Claim, Holder, Known, Lost, Renewal, Standing};
+use crate::metrics::Found;
 use crate::problem::{Answer, Problem, ProblemBody};
 use crate::request::{Json, Raw, parse};
 
 /// The longest that anybody may keep an answer about a lease.
 const KEPT_MAX: Duration = Duration::from_secs(10);
 const RELEASED: HeaderName = HeaderName::from_static("x-lease-released");
-const IDEMPOTENCY: &str = "idempotency-key";
+const IDEMPOTENCY: HeaderName = HeaderName::from_static("idempotency-key");
+const HOLDER_ID: HeaderName = HeaderName::from_static("x-holder-id");
+const VERSION: HeaderName = HeaderName::from_static("x-lease-version");
 /// The longest idempotency key.
 const IDEMPOTENCY_MAX: usize = 128;
+
+/// What the headers of a request say about a lease. To take these out costs less than to copy all of them.
+pub(crate) struct Head {
+    idempotency: Option<HeaderValue>,
+    holder_id: Option<HeaderValue>,
+    version: Option<HeaderValue>,
+}
+
+impl<S: Sync> FromRequestParts<S> for Head {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        let header = |name| parts.headers.get(name).cloned();
+        let (idempotency, holder_id) = (header(IDEMPOTENCY), header(HOLDER_ID));
+        Ok(Self { idempotency, holder_id, version: header(VERSION) })
+    }
+}
 
 /// How long a lease of the pool lasts unless its holder says otherwise.
 fn ttl_of(pool: &str) -> Duration {
@@ -32,9 +54,15 @@ fn ttl_of(pool: &str) -> Duration {
 
 /// Counts and measures an operation.
 pub(crate) fn measured<T>(op: &'static str, began: clock::Moment, result: &'static str, answer: T) -> T {
-    metrics::counter!("lease_operations_total", "op" => op, "result" => result).increment(1);
-    metrics::histogram!("lease_operation_duration_seconds", "op" => op)
-        .record(clock::now().since(began).as_secs_f64());
+    static DONE: Found<&str, (metrics::Counter, metrics::Histogram)> = Found::new();
+    let (count, seconds) = DONE.of(op, result, || {
+        (
+            metrics::counter!("lease_operations_total", "op" => op, "result" => result),
+            metrics::histogram!("lease_operation_duration_seconds", "op" => op),
+        )
+    });
+    count.increment(1);
+    seconds.record(clock::now().since(began).as_secs_f64());
     answer
 }
 
@@ -124,7 +152,7 @@ fn lifetime(form: &LeaseForm, frozen: bool) -> String {
 pub(crate) async fn acquire(
     State(app): State<App>,
     at: AtResource,
-    headers: HeaderMap,
+    head: Head,
     Json(body): Json<AcquireBody>,
 ) -> Answer<Response> {
     let began = clock::now();
@@ -133,7 +161,7 @@ pub(crate) async fn acquire(
             .map_err(|error| Problem::invalid(error.to_string().replacen("member name", "holder_id", 1)))?,
         ttl: ttl(&body, &at.within.name)?,
         key: at.within.identity.key().map(str::to_owned),
-        idempotency: idempotency(&headers)?,
+        idempotency: idempotency(head.idempotency.as_ref())?,
         extra: BTreeMap::new(),
     };
     let desk = at.desk(&app).await?;
@@ -165,8 +193,8 @@ fn ttl(body: &AcquireBody, pool: &str) -> Answer<Duration> {
     Err(Problem::invalid(format!("ttl_ms is {millis}; give one between {least} and {most}")))
 }
 
-fn idempotency(headers: &HeaderMap) -> Answer<Option<String>> {
-    let Some(key) = headers.get(IDEMPOTENCY) else { return Ok(None) };
+fn idempotency(key: Option<&HeaderValue>) -> Answer<Option<String>> {
+    let Some(key) = key else { return Ok(None) };
     let key = key.to_str().ok().filter(|key| (1..=IDEMPOTENCY_MAX).contains(&key.len()));
     let wrong =
         || Problem::invalid(format!("Idempotency-Key must be 1 to {IDEMPOTENCY_MAX} plain characters"));
@@ -213,10 +241,12 @@ struct Said {
 }
 
 impl Said {
-    fn of(raw: &[u8], query: HolderQuery, headers: &HeaderMap) -> Answer<Self> {
+    fn of(raw: &[u8], query: HolderQuery, head: &Head) -> Answer<Self> {
         let body: HolderBody = parse(raw)?;
-        let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-        let version = match header("x-lease-version") {
+        let text = |value: &Option<HeaderValue>| {
+            value.as_ref().and_then(|value| value.to_str().ok().map(str::to_owned))
+        };
+        let version = match text(&head.version) {
             None => None,
             Some(text) => Some(text.parse().map_err(|_| {
                 Problem::invalid(
@@ -224,8 +254,7 @@ impl Said {
                 )
             })?),
         };
-        let holder_id =
-            body.holder_id.or(query.holder_id).or_else(|| header("x-holder-id").map(str::to_owned));
+        let holder_id = body.holder_id.or(query.holder_id).or_else(|| text(&head.holder_id));
         let holder_id = holder_id.ok_or_else(|| {
             Problem::invalid(
                 "holder_id is missing; send it in the body, in the query or as the header X-Holder-Id",
@@ -272,11 +301,11 @@ pub(crate) async fn renew(
     State(app): State<App>,
     at: AtResource,
     Query(query): Query<HolderQuery>,
-    headers: HeaderMap,
+    head: Head,
     Raw(raw): Raw,
 ) -> Answer<axum::Json<LeaseForm>> {
     let began = clock::now();
-    let said = Said::of(&raw, query, &headers)?;
+    let said = Said::of(&raw, query, &head)?;
     let desk = at.desk(&app).await?;
     if desk.lately().await?.is_paused(&at.resource) {
         let said = format!("{} is paused: nobody is to hold it; stop working on it", at.resource);
@@ -314,11 +343,11 @@ pub(crate) async fn release(
     State(app): State<App>,
     at: AtResource,
     Query(query): Query<HolderQuery>,
-    headers: HeaderMap,
+    head: Head,
     Raw(raw): Raw,
 ) -> Answer<Response> {
     let began = clock::now();
-    let said = Said::of(&raw, query, &headers)?;
+    let said = Said::of(&raw, query, &head)?;
     let released = match app.holders().desk_if_known(&at.within.pool).await? {
         None => false,
         Some(desk) => match desk.release(&at.resource, &said.caller(&at)).await? {

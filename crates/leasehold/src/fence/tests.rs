@@ -131,6 +131,13 @@ fn an_authority_that_forgot_a_token_is_told_and_believed_no_less() {
 }
 
 #[test]
+fn an_authority_that_says_the_same_again_has_forgotten_nothing() {
+    let fence = fence();
+    assert_eq!(judged(&fence, 5, at(101)), ADMITTED);
+    assert!(fence.learn(&[newest("one", 5)], at(102)).is_empty());
+}
+
+#[test]
 fn without_an_authority_an_older_token_is_refused_and_leaves_the_fence_as_it_was() {
     let (fence, one, two) = (Fence::default(), resource("one"), resource("two"));
     let stale = Admission::Refused(Refusal::Stale { newest: Token(5) });
@@ -150,4 +157,30 @@ fn the_number_of_resources_has_a_limit() {
     assert_eq!(fence.admit(&resource("more"), Token(1)), Admission::Refused(Refusal::Crowded));
     assert!(fence.admit(&resource("r7"), Token(2)).is_admitted());
     assert_eq!(fence.counts().crowded, 1);
+}
+
+#[test]
+fn a_fence_that_is_full_still_learns_of_what_it_knows_and_of_nothing_else() {
+    let fence = Fence::new(Rules { lifetime: Some(LIFETIME), allow_unversioned: false });
+    let all: Vec<Newest> = (0..MARKS_MAX).map(|number| newest(&format!("r{number}"), 1)).collect();
+    assert!(fence.learn(&all, at(100)).is_empty());
+    assert!(fence.learn(&[newest("more", 1), newest("r7", 2)], at(101)).is_empty());
+    assert_eq!(fence.newest(&resource("more")), None);
+    let said = fence.judge(&resource("r7"), Offered::Token(Token(1)), at(101));
+    assert_eq!(said, refused(Refusal::Stale { newest: Token(2) }), "it was granted again");
+}
+
+#[test]
+fn every_refusal_says_why_in_a_word_and_in_a_sentence() {
+    let newest = Token(5);
+    for (refusal, word, sentence) in [
+        (Refusal::Stale { newest }, "stale", "a newer term was granted, under token 5"),
+        (Refusal::Future { newest }, "future_token", "no such term was granted; the newest has token 5"),
+        (Refusal::Unversioned, "unversioned", "it carries no token"),
+        (Refusal::Malformed, "malformed", "what it carries is no token"),
+        (Refusal::Unconfirmed, "unconfirmed", "nobody can say at the moment whether its term is the newest"),
+        (Refusal::Crowded, "crowded", "there are too many resources to remember one more"),
+    ] {
+        assert_eq!((refusal.reason(), refusal.to_string().as_str()), (word, sentence));
+    }
 }

@@ -314,14 +314,42 @@ async fn a_lease_that_changed_hands_is_an_orphan_from_then_on() {
 async fn an_ended_session_is_not_silent_and_is_counted_from_its_end() {
     let mut scene = scene().await;
     scene.read_from(0, 1000).await;
-    assert_eq!(scene.listener.ended_for(at(1000), Duration::ZERO), []);
+    let ended = |scene: &Scene, now, long| -> Vec<MemberId> {
+        scene.view.ended_for(now, long).map(|session| session.id.clone()).collect()
+    };
+    assert_eq!(ended(&scene, at(1000), Duration::ZERO), []);
     scene.store.close(&scene.session.id).await.unwrap();
     scene.read_from(1100, 4200).await;
     assert!(!scene.silent_at(4200));
     assert_eq!(scene.listener.next_due(TTL, None), None);
     let long = Duration::from_millis(3000);
-    assert_eq!(scene.listener.ended_for(at(4099), long), []);
-    assert_eq!(scene.listener.ended_for(at(4100), long), [scene.session.id.clone()]);
+    assert_eq!(ended(&scene, at(4099), long), []);
+    assert_eq!(ended(&scene, at(4100), long), [scene.session.id.clone()]);
+    // Everything is read again meanwhile, which is not its end.
+    scene.read_from(200_000, 200_100).await;
+    assert_eq!(ended(&scene, at(200_100), Duration::from_millis(199_000)), [scene.session.id.clone()]);
+    let lost = scene.session.id.clone();
+    scene.view.lose_session(&lost);
+    assert_eq!(ended(&scene, at(200_100), Duration::ZERO), []);
+}
+
+#[tokio::test]
+async fn the_margin_is_what_the_one_nearest_to_its_end_has_left() {
+    let mut scene = scene().await;
+    assert_eq!(scene.listener.margin(at(0)), None, "nobody was heard");
+    scene.read_at(0).await;
+    let left = |scene: &Scene| [0, 750, 3000, 9000].map(|millis| scene.listener.margin(at(millis)));
+    assert_eq!(left(&scene), [1.0, 0.75, 0.0, 0.0].map(Some));
+    let slower = OpenSession { id: MemberId::generate(), ttl: TTL * 2, ..scene.session.clone() };
+    assert!(matches!(scene.store.open(&slower).await, Ok(Answer::Done(_))));
+    scene.read_at(0).await;
+    assert_eq!(left(&scene), [1.0, 0.75, 0.0, 0.0].map(Some));
+    scene.store.close(&scene.session.id).await.unwrap();
+    scene.read_at(0).await;
+    assert_eq!(left(&scene), [1.0, 0.875, 0.5, 0.0].map(Some));
+    scene.store.close(&slower.id).await.unwrap();
+    scene.read_at(0).await;
+    assert_eq!(left(&scene), [None; 4], "whoever has ended has nothing left to lose");
 }
 
 #[tokio::test]

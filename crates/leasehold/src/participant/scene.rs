@@ -1,10 +1,12 @@
 //! A member alone, for tests: its passes are called by hand, on a store in memory and by a clock that the test moves.
 //! Its TTL is 30 seconds, and its heartbeat does not beat by itself.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use tokio::sync::watch;
+use tracing::Dispatch;
+use tracing::subscriber::NoSubscriber;
 
 use super::member::Member;
 use super::session::Session;
@@ -159,5 +161,38 @@ impl Other {
             matches!(&answer, Answer::Done(outcomes) if matches!(outcomes[0], crate::store::Acquired::Granted(_))),
             "{answer:?}"
         );
+    }
+}
+
+/// What is logged on this thread.
+#[derive(Clone, Default)]
+pub(super) struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    /// Reads along for as long as the guard lives.
+    pub(super) fn begin() -> (Self, tracing::subscriber::DefaultGuard) {
+        // Where there is one subscriber only, the first thread that comes to a line decides for all whether it is heard.
+        static ANOTHER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
+        LazyLock::force(&ANOTHER);
+        let log = Self::default();
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone()).finish();
+        (log, tracing::subscriber::set_default(subscriber))
+    }
+
+    /// How many lines have this in them.
+    pub(super) fn lines_with(&self, words: &str) -> usize {
+        let bytes = self.0.lock().unwrap().clone();
+        String::from_utf8(bytes).unwrap().lines().filter(|line| line.contains(words)).count()
+    }
+}
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }

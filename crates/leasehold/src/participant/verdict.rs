@@ -65,7 +65,8 @@ impl Member {
 
     /// Forgets what ended long ago.
     async fn collect(&mut self, now: Moment) -> Result<(), StoreError> {
-        let old = self.listener.ended_for(now, self.settings.ttl * TOMBSTONE_TTLS);
+        let long = self.settings.ttl * TOMBSTONE_TTLS;
+        let old: Vec<_> = self.view.ended_for(now, long).map(|session| session.id.clone()).collect();
         // The view has been read since, and nothing is ever given to a session that has ended.
         for (ended, held) in self.view.named_by(&old) {
             call(&*self.clock, &self.settings, self.store.collect_known(&ended, &held)).await?;

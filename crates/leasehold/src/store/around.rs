@@ -159,6 +159,7 @@ around! {
     fn beat(session: &MemberId, pulse: Pulse) -> Answer<Vec<Term>>;
     fn describe(session: &MemberId, pulse: Pulse, profile: &Profile) -> Answer<()>;
     fn close(session: &MemberId) -> ();
+    fn retire(session: &MemberId) -> ();
     fn end_silent(session: &MemberId, heard: BeatNumber, era: Nonce) -> EndSilent;
     fn claim(session: &OpenSession, wanted: &Wanted) -> Answer<Claimed>;
     fn revoke(pool: &Pool, term: &Term) -> Revoked;

@@ -108,6 +108,10 @@ macro_rules! conformance {
                 what_is_held_is_refused_and_opens_no_session
                 a_claim_that_is_repeated_changes_nothing
                 what_an_ended_session_held_can_be_claimed
+                whoever_retires_leaves_what_it_claimed_to_the_next
+                a_session_that_retires_is_alive_to_nobody
+                a_late_word_to_retire_frees_nothing_of_the_next
+                what_was_claimed_and_retired_is_known_after_a_restart
                 an_absent_holder_keeps_what_is_claimed
                 an_ended_session_claims_nothing
                 a_session_that_is_there_keeps_what_it_has_when_it_claims_in_vain
@@ -170,6 +174,7 @@ macro_rules! conformance {
                 every_pool_with_a_session_a_lease_or_a_declaration_is_known
                 a_listing_is_kept_while_a_living_session_publishes_it
                 the_ledger_keeps_its_order_and_filters_and_limits
+                rows_that_came_together_are_read_one_by_one
                 a_heartbeat_takes_the_place_of_the_one_before
                 the_registry_survives_a_restart
             }

@@ -12,17 +12,21 @@
 //! # When the file forgets
 //!
 //! A file can be deleted, replaced, or overwritten by an older copy while members hold what it said. Every
-//! transaction compares the path with the file that is open, the file's recorded identity with its real one, and
-//! the counter in the file with the highest this handle has seen; what does not fit freezes the store. A new
-//! file begins frozen unless nobody is here who can remember another.
+//! transaction compares the path with the file that is open, the file's recorded identity with its real one, the
+//! counter in the file with the highest this handle has seen, and the eras that the file had with the one this handle
+//! lived through; what does not fit freezes the store. A new file begins frozen unless nobody is here who can remember
+//! another.
 
 mod checkup;
 mod company;
 mod connect;
+mod draft;
 mod era;
 mod failure;
 mod files;
 mod leases;
+mod ledger;
+mod notes;
 mod queue;
 mod reader;
 mod registry;
@@ -32,7 +36,7 @@ mod watch;
 mod writer;
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -43,12 +47,12 @@ use tokio::sync::oneshot;
 use self::era::{EraRow, Remembered};
 use self::failure::{Failure, Stop};
 use self::files::Identity;
+use self::ledger::LINES_MAX;
 use self::queue::Queue;
-use self::reader::Question;
-use self::registry::LEDGER_MAX;
+use self::reader::{About, Question};
 use self::transaction::Transaction;
 use self::watch::Watch;
-use self::writer::{Class, Work, Writer};
+use self::writer::{Class, Ground, Work, Writer};
 use super::{
     Acquired, Answer, Capabilities, Changed, Checkup, Claimed, Cursor, EndSilent, Freed, Grade, Guard, Hints,
     LeaseRecord, LeaseStore, OpenSession, Profile, Pulse, Reasserted, Release, Released, Revoked,
@@ -75,6 +79,8 @@ struct Shared {
     watch: Watch,
     remembered: Mutex<Option<Remembered>>,
     standing_on: Mutex<Option<Identity>>,
+    /// How many readers wait until everything is settled.
+    waiting_to_read: AtomicUsize,
     /// How many rows the ledger keeps.
     rows_max: AtomicU64,
 }
@@ -107,7 +113,8 @@ impl SqliteStore {
             watch: Watch::default(),
             remembered: Mutex::default(),
             standing_on: Mutex::default(),
-            rows_max: AtomicU64::new(LEDGER_MAX),
+            waiting_to_read: AtomicUsize::new(0),
+            rows_max: AtomicU64::new(LINES_MAX),
         });
         let writer = Writer::attach(Arc::clone(&shared))?;
         // Dropped on the way out if a thread cannot be started: that stops those that were.
@@ -128,19 +135,20 @@ impl SqliteStore {
     /// Has the writer run a call and waits for its commit.
     async fn write<T: Send + 'static>(
         &self,
-        class: Class,
+        how: (Class, Ground),
         call: impl FnMut(&mut Transaction<'_>) -> Result<T, Stop> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let answer = self.shared.send(class, call)?.await;
+        let answer = self.shared.send(how, call)?.await;
         Ok(answer.unwrap_or_else(|_| Err(self.shared.stopped()))?)
     }
 
     /// Has the reader answer a question.
     async fn read<T: Send + 'static>(
         &self,
+        about: About,
         question: impl FnOnce(&Connection, &EraRow) -> Result<T, Stop> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let answer = self.shared.ask(question)?.await;
+        let answer = self.shared.ask(about, question)?.await;
         Ok(answer.unwrap_or_else(|_| Err(self.shared.stopped()))?)
     }
 }
@@ -224,17 +232,17 @@ impl LeaseStore for SqliteStore {
 
     async fn checkup(&self) -> Result<Checkup, StoreError> {
         let path = self.shared.path.clone();
-        self.read(move |connection, _| checkup::look_over(connection, &path)).await
+        self.read(About::Aside, move |connection, _| checkup::look_over(connection, &path)).await
     }
 
     async fn open(&self, session: &OpenSession) -> Result<Answer<Nonce>, StoreError> {
         let session = session.clone();
-        self.write(Class::Durable, move |txn| sessions::open(txn, &session)).await
+        self.write((Class::Durable, Ground::Rows), move |txn| sessions::open(txn, &session)).await
     }
 
     async fn beat(&self, session: &MemberId, pulse: Pulse) -> Result<Answer<Vec<Term>>, StoreError> {
         let id = session.clone();
-        self.write(Class::Beat, move |txn| sessions::beat(txn, &id, pulse)).await
+        self.write((Class::Beat, Ground::Own(id.clone())), move |txn| sessions::beat(txn, &id, pulse)).await
     }
 
     async fn describe(
@@ -244,12 +252,19 @@ impl LeaseStore for SqliteStore {
         profile: &Profile,
     ) -> Result<Answer<()>, StoreError> {
         let (id, profile) = (session.clone(), profile.clone());
-        self.write(Class::Lazy, move |txn| sessions::describe(txn, &id, pulse, &profile)).await
+        self.write((Class::Lazy, Ground::Rows), move |txn| sessions::describe(txn, &id, pulse, &profile))
+            .await
     }
 
     async fn close(&self, session: &MemberId) -> Result<(), StoreError> {
         let id = session.clone();
-        self.write(Class::Durable, move |txn| sessions::close(txn, &id)).await
+        self.write((Class::Durable, Ground::Own(id.clone())), move |txn| sessions::close(txn, &id).map(drop))
+            .await
+    }
+
+    async fn retire(&self, session: &MemberId) -> Result<(), StoreError> {
+        let id = session.clone();
+        self.write((Class::Durable, Ground::Notes), move |txn| sessions::retire(txn, &id)).await
     }
 
     async fn end_silent(
@@ -259,7 +274,8 @@ impl LeaseStore for SqliteStore {
         era: Nonce,
     ) -> Result<EndSilent, StoreError> {
         let id = session.clone();
-        self.write(Class::Durable, move |txn| sessions::end_silent(txn, &id, heard, era)).await
+        self.write((Class::Durable, Ground::Rows), move |txn| sessions::end_silent(txn, &id, heard, era))
+            .await
     }
 
     async fn acquire(
@@ -270,12 +286,15 @@ impl LeaseStore for SqliteStore {
     ) -> Result<Answer<Vec<Acquired>>, StoreError> {
         within_limit(wanted.len())?;
         let (id, wanted) = (session.clone(), wanted.to_vec());
-        self.write(class_of(wanted.len()), move |txn| leases::acquire(txn, &id, pulse, &wanted)).await
+        self.write((class_of(wanted.len()), Ground::Rows), move |txn| {
+            leases::acquire(txn, &id, pulse, &wanted)
+        })
+        .await
     }
 
     async fn claim(&self, session: &OpenSession, wanted: &Wanted) -> Result<Answer<Claimed>, StoreError> {
         let (session, wanted) = (session.clone(), wanted.clone());
-        self.write(Class::Durable, move |txn| leases::claim(txn, &session, &wanted)).await
+        self.write((Class::Durable, Ground::Notes), move |txn| leases::claim(txn, &session, &wanted)).await
     }
 
     async fn release(
@@ -286,17 +305,19 @@ impl LeaseStore for SqliteStore {
     ) -> Result<Answer<Vec<Released>>, StoreError> {
         within_limit(terms.len())?;
         let (id, terms) = (session.clone(), terms.to_vec());
-        self.write(class_of(terms.len()), move |txn| leases::release(txn, &id, pulse, &terms)).await
+        self.write((class_of(terms.len()), Ground::Rows), move |txn| leases::release(txn, &id, pulse, &terms))
+            .await
     }
 
     async fn revoke(&self, pool: &Pool, term: &Term) -> Result<Revoked, StoreError> {
         let (pool, term) = (pool.clone(), term.clone());
-        self.write(Class::Durable, move |txn| leases::revoke(txn, &pool, &term)).await
+        self.write((Class::Durable, Ground::Rows), move |txn| leases::revoke(txn, &pool, &term)).await
     }
 
     async fn free_revoked(&self, pool: &Pool, term: &Term, era: Nonce) -> Result<Freed, StoreError> {
         let (pool, term) = (pool.clone(), term.clone());
-        self.write(Class::Durable, move |txn| leases::free_revoked(txn, &pool, &term, era)).await
+        self.write((Class::Durable, Ground::Rows), move |txn| leases::free_revoked(txn, &pool, &term, era))
+            .await
     }
 
     async fn free_orphan(
@@ -307,7 +328,10 @@ impl LeaseStore for SqliteStore {
         era: Nonce,
     ) -> Result<Freed, StoreError> {
         let (pool, holder, term) = (pool.clone(), holder.clone(), term.clone());
-        self.write(Class::Durable, move |txn| leases::free_orphan(txn, &pool, &holder, &term, era)).await
+        self.write((Class::Durable, Ground::Rows), move |txn| {
+            leases::free_orphan(txn, &pool, &holder, &term, era)
+        })
+        .await
     }
 
     async fn reassert(
@@ -317,30 +341,31 @@ impl LeaseStore for SqliteStore {
         terms: &[Term],
     ) -> Result<Answer<Vec<Reasserted>>, StoreError> {
         let (session, terms) = (session.clone(), terms.to_vec());
-        self.write(Class::Bulk, move |txn| sessions::reassert(txn, &session, pulse, &terms)).await
+        self.write((Class::Bulk, Ground::Rows), move |txn| sessions::reassert(txn, &session, pulse, &terms))
+            .await
     }
 
     async fn thaw(&self, nonce: Nonce) -> Result<Thawed, StoreError> {
-        self.write(Class::Durable, move |txn| sessions::thaw(txn, nonce)).await
+        self.write((Class::Durable, Ground::Rows), move |txn| sessions::thaw(txn, nonce)).await
     }
 
     async fn collect(&self, session: &MemberId) -> Result<(), StoreError> {
         let id = session.clone();
-        self.write(Class::Durable, move |txn| sessions::collect(txn, &id)).await
+        self.write((Class::Durable, Ground::Own(id.clone())), move |txn| sessions::collect(txn, &id)).await
     }
 
     async fn sessions(&self, pool: &Pool, since: Cursor) -> Result<Changed<SessionRecord>, StoreError> {
         let pool = pool.clone();
-        self.read(move |connection, era| reader::sessions(connection, era, &pool, since)).await
+        self.read(About::Rows, move |connection, era| reader::sessions(connection, era, &pool, since)).await
     }
 
     async fn leases(&self, pool: &Pool, since: Cursor) -> Result<Changed<LeaseRecord>, StoreError> {
         let pool = pool.clone();
-        self.read(move |connection, era| reader::leases(connection, era, &pool, since)).await
+        self.read(About::Rows, move |connection, era| reader::leases(connection, era, &pool, since)).await
     }
 
     async fn pools(&self) -> Result<Vec<Pool>, StoreError> {
-        self.read(|connection, _| reader::pools(connection)).await
+        self.read(About::Rows, |connection, _| reader::pools(connection)).await
     }
 
     fn changes(&self, pool: &Pool) -> Hints {

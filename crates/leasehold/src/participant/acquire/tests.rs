@@ -6,7 +6,7 @@ use super::super::scene::{Scene, id, resource};
 use super::super::session::tests::ms;
 use super::*;
 use crate::ledger::Reason;
-use crate::store::{LeaseStore, Listing};
+use crate::store::{LeaseStore, Listing, Offer};
 
 /// As many resources as are taken in one pass, and a few more.
 async fn with_many(more: usize) -> Scene {
@@ -108,6 +108,20 @@ async fn what_another_should_have_taken_is_taken_after_a_moment() {
     scene.clock.show(600);
     scene.pass().await;
     assert_eq!(scene.held().len(), 4);
+}
+
+#[tokio::test]
+async fn what_was_offered_to_another_is_left_to_it_for_as_long_as_to_anybody() {
+    let mut scene = Scene::joined(&["a"]).await;
+    scene.refresh().await;
+    scene.plan(|facts| {
+        for resource in &mut facts.resources {
+            resource.offer = Some(Offer { to: id("two-1"), load: 1 });
+        }
+    });
+    scene.member.free_since.insert(resource("a"), ms(1000));
+    let left = |now| scene.member.was_left(scene.member.planner.free()[0], &id("one-1"), now);
+    assert_eq!([ms(1000), ms(1499), ms(1500)].map(left), [false, false, true]);
 }
 
 #[tokio::test]

@@ -211,6 +211,7 @@ async fn who_leaves_names_the_successors_of_the_plan() {
     scene.member.obey_plan();
     let returning = scene.member.tenures["a"].leaving.clone().expect("on its way back");
     assert_eq!(returning.offer.expect("an offer").to, id("two-1"));
+    assert_eq!(returning.reason, Reason::Shutdown);
 }
 
 #[tokio::test]
@@ -268,6 +269,21 @@ async fn moves_for_balance_wait_until_the_lease_was_held_for_a_while() {
     assert_eq!(leaving(&scene), 1);
     let returning = scene.member.tenures.values().find_map(|tenure| tenure.leaving.clone()).unwrap();
     assert_eq!((returning.reason, returning.offer.unwrap().to), (Reason::Rebalance, id("two-1")));
+}
+
+#[tokio::test]
+async fn a_move_is_for_balance_unless_our_own_source_knows_that_the_work_is_gone() {
+    let of = |ids: &[&str]| Some(tokio::sync::watch::channel(std::sync::Arc::new(listing(ids))).1);
+    for (listed, why) in
+        [(of(&["a", "b"]), Reason::Rebalance), (of(&[]), Reason::SessionDeleted), (None, Reason::Rebalance)]
+    {
+        let mut scene = uneven().await;
+        scene.member.listing = listed;
+        scene.clock.show(5000);
+        scene.member.obey_plan();
+        let told: Vec<Reason> = ["a", "b"].into_iter().filter_map(|of| told(&scene, of)).collect();
+        assert_eq!(told, [why]);
+    }
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use super::super::scene::Log;
 use super::super::session::tests::{Hand, ms, opened, profile, term};
 use super::*;
 use crate::clock::Sleep;
@@ -72,13 +73,17 @@ fn open_session(id: &str) -> OpenSession {
 }
 
 async fn scene(store: MemoryStore, clock: Arc<dyn Clock>) -> Scene {
-    let open = open_session("one-1");
+    scene_in(pool(), store, clock).await
+}
+
+async fn scene_in(pool: Pool, store: MemoryStore, clock: Arc<dyn Clock>) -> Scene {
+    let open = OpenSession { pool: pool.clone(), ..open_session("one-1") };
     let Answer::Done(era) = store.open(&open).await.unwrap() else { panic!("not opened") };
     let margin = Duration::from_millis(100);
     let trust = watch::Sender::new(None);
     let session = Arc::new(Session::opened(open, era, ms(0), margin, clock.clone(), trust));
     let (recorder, written) =
-        Recorder::new(pool(), "one".parse().unwrap(), clock.clone(), Arc::new(store.clone()));
+        Recorder::new(pool, "one".parse().unwrap(), clock.clone(), Arc::new(store.clone()));
     let (sender, notices) = mpsc::unbounded_channel();
     let settings = settings(OnUncertain::Pause);
     let shared: Arc<dyn Store> = Arc::new(store.clone());
@@ -127,6 +132,20 @@ async fn a_beat_that_is_not_answered_leaves_doubt() {
     scene.heartbeat.unconfirmed(&StoreError::unavailable("no answer"));
     assert_eq!(*scene.heartbeat.session.standing().borrow(), Standing::Uncertain(ms(0)));
     assert_eq!(scene.ledger().await, [(Event::RenewFailed, None)]);
+}
+
+#[tokio::test]
+async fn the_first_of_several_failures_names_the_endpoints_in_the_log_and_other_work_is_not_named() {
+    for (pool, lines) in [("endpoints", 1), ("p", 0)] {
+        let (log, _reads) = Log::begin();
+        let pool = Pool::new(pool).unwrap();
+        let scene = scene_in(pool, MemoryStore::new(), Arc::new(Hand::default())).await;
+        scene.hold("a").await;
+        for _ in 0..2 {
+            scene.heartbeat.unconfirmed(&StoreError::unavailable("no answer"));
+        }
+        assert_eq!(log.lines_with("Lease renewal failed: instance=one-1 endpoint=a"), lines);
+    }
 }
 
 #[tokio::test]

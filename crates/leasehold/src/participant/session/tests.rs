@@ -204,6 +204,7 @@ fn what_is_held_and_nothing_else_is_reasserted() {
     session.set_profile(profile(7));
     let (open, terms) = session.begin_reassert(Nonce(2)).unwrap();
     assert_eq!((open.id.as_str(), open.profile.flaps, terms), ("one-1", 7, vec![term("c", 3)]));
+    assert_eq!(session.held(), [term("c", 3).resource]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Who is ended, when and by whom; what is forgotten; who writes down that a store was thawed.
 
-use super::super::scene::{Scene, TTL, id, listing, pool, resource};
+use super::super::scene::{Log, Scene, TTL, id, listing, pool, resource};
 use super::super::session::tests::ms;
 use super::*;
 use crate::lease::{BeatNumber, Term, Token};
@@ -81,6 +81,34 @@ async fn what_a_living_member_keeps_though_it_was_revoked_is_freed_after_its_ttl
     assert_eq!(holder(&scene, "theirs"), None);
     assert_eq!(holder(&scene, "mine"), Some(id("one-1")), "our own is ours to give back");
     assert!(!ended(&scene, "two-1"), "its holder goes on with the rest");
+}
+
+#[tokio::test]
+async fn what_was_revoked_is_freed_after_the_moment_of_those_who_come_first_and_whoever_frees_it_says_so() {
+    let (log, _reads) = Log::begin();
+    let keeper = not_ours_first().await;
+    let mut scene = Scene::joined(&[]).await;
+    scene.other(&keeper, |_| ()).await.acquires("theirs").await;
+    let term = Term { resource: resource("theirs"), token: Token(1) };
+    assert_eq!(scene.store.revoke(&pool(), &term).await.unwrap(), Revoked::Marked);
+    let era = scene.member.view.era().unwrap().nonce;
+    let holder = |scene: &Scene| scene.member.view.holder(&term.resource).cloned();
+    for (number, millis) in [0, 10_000, 20_000, 30_099].into_iter().enumerate() {
+        scene.clock.show(millis);
+        scene.beat().await;
+        let number = BeatNumber(number as u64 + 2);
+        let pulse = Pulse { era, number, confirmed: BeatNumber(0) };
+        let _ = scene.store.beat(&id(&keeper), pulse).await.unwrap();
+        scene.pass().await;
+        scene.refresh().await;
+        assert_eq!(holder(&scene), Some(id(&keeper)), "after {millis} ms");
+    }
+    assert_eq!(log.lines_with("not given back: freed"), 0);
+    scene.clock.show(30_100);
+    scene.pass().await;
+    scene.refresh().await;
+    assert_eq!(holder(&scene), None);
+    assert_eq!(log.lines_with("not given back: freed"), 1);
 }
 
 #[tokio::test]

@@ -29,8 +29,10 @@ fn a_lease_is_held_until_trust_ends() {
     assert_eq!((lease.remaining(), lease.state()), (Duration::from_millis(1), State::Held));
     assert_eq!((lease.trusted_until(), lease.session_trust()), (ms(900), ms(900)));
     assert_eq!(lease.common_deadline(), Some(ms(900)));
+    assert_eq!(lease.uncertain_since(), None);
     session.doubt();
     assert_eq!((lease.state(), lease.is_stopping()), (State::Uncertain, false));
+    assert_eq!(lease.uncertain_since(), Some(ms(899)));
     assert!(lease.term().is_ok());
     clock.show(900);
     assert_eq!((lease.term(), lease.state(), lease.is_stopping()), (Err(Lost), State::Lost, true));
@@ -132,7 +134,7 @@ async fn tended(work: Work, reason: Option<Reason>) -> (Option<String>, Option<S
     let told = ended.recv().await.expect("its end is told");
     assert_eq!(told.term, term("a", 7));
     let [row] = scene.rows(Event::Stopped).await.try_into().expect("one row");
-    assert_eq!(row.reason, Some(reason.unwrap_or(Reason::Voluntary)));
+    assert_eq!(row.reason, Some(told.told.unwrap_or(Reason::Voluntary)));
     assert_eq!(row.trusted_until, Some(ms(900)));
     (row.error, row.detail, told.told)
 }
@@ -146,4 +148,23 @@ async fn the_end_of_work_is_told_as_it_was() {
     assert_eq!(tended(panics, None).await, (Some("the work panicked".to_owned()), None, None));
     let told = Some(Reason::Rebalance);
     assert_eq!(tended(stays, told).await, (None, Some("aborted".to_owned()), told));
+}
+
+#[tokio::test]
+async fn work_that_ends_before_it_is_seen_to_be_told_was_told_all_the_same() {
+    let gives_up: Work = Arc::new(|lease| Box::pin(async move { lease.give_up() }));
+    assert_eq!(tended(gives_up, None).await.2, Some(Reason::Voluntary));
+    let notices: Work =
+        Arc::new(|lease| Box::pin(async move { lease.inner.session.end(Reason::Superseded) }));
+    assert_eq!(tended(notices, None).await.2, Some(Reason::Superseded));
+}
+
+#[tokio::test]
+async fn a_write_to_the_stores_own_server_can_depend_on_the_term() {
+    let (lease, session, _) = lease();
+    let directory = tempfile::tempdir().unwrap();
+    let store = crate::store::sqlite::SqliteStore::open(&directory.path().join("store")).await.unwrap();
+    let guard = lease.guard(&store);
+    assert_eq!(guard, store.guard(session.as_opened(), &term("a", 7)));
+    assert!(guard.is_some());
 }

@@ -89,6 +89,7 @@ split! {
         fn beat(session: &MemberId, pulse: Pulse) -> Answer<Vec<Term>>;
         fn describe(session: &MemberId, pulse: Pulse, profile: &Profile) -> Answer<()>;
         fn close(session: &MemberId) -> ();
+        fn retire(session: &MemberId) -> ();
         fn end_silent(session: &MemberId, heard: BeatNumber, era: Nonce) -> EndSilent;
         fn acquire(session: &MemberId, pulse: Pulse, wanted: &[Wanted]) -> Answer<Vec<Acquired>>;
         fn claim(session: &OpenSession, wanted: &Wanted) -> Answer<Claimed>;

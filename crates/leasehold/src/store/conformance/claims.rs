@@ -95,6 +95,70 @@ pub async fn what_an_ended_session_held_can_be_claimed<H: Harness>() {
     assert_eq!(lease(&store, "a").await.holder, Some(two.id));
 }
 
+/// proves R005, R006
+pub async fn whoever_retires_leaves_what_it_claimed_to_the_next<H: Harness>() {
+    let harness = H::fresh().await;
+    let store = harness.store();
+    for token in 1..=5 {
+        let one = session("one");
+        let (term, era) = take(&store, &one, "a").await;
+        assert_eq!(term.token, Token(token));
+        store.retire(&one.id).await.expect("the store answers");
+        let mut gone = Member { store: store.clone(), session: one, era, sent: 1, confirmed: 1 };
+        assert_eq!(gone.beat().await, Answer::Gone);
+    }
+    assert_eq!(living(&store).await, BTreeSet::new());
+    assert_eq!(lease(&store, "a").await.token, Token(5));
+}
+
+/// Whoever was seen is seen to be over, or not at all.
+pub async fn a_session_that_retires_is_alive_to_nobody<H: Harness>() {
+    let harness = H::fresh().await;
+    let (store, one, two) = (harness.store(), session("one"), session("two"));
+    let _ = take(&store, &one, "a").await;
+    assert!(living(&store).await.contains(&one.id));
+    let read = store.sessions(&one.pool, crate::store::Cursor::START).await.expect("the store answers");
+    store.retire(&one.id).await.expect("the store answers");
+    let new = store.sessions(&one.pool, read.cursor).await.expect("the store answers");
+    let told: Vec<_> = new.items.iter().map(|session| (&session.id, session.ended)).collect();
+    assert_eq!(told, [(&one.id, true)], "whoever reads what changed hears of it");
+    let (_, second) = (take(&store, &two, "a").await, harness.second_handle().await);
+    second.retire(&two.id).await.expect("the store answers");
+    assert_eq!(living(&store).await, BTreeSet::new());
+}
+
+/// proves R005, C02
+pub async fn a_late_word_to_retire_frees_nothing_of_the_next<H: Harness>() {
+    let harness = H::fresh().await;
+    let (store, one, two) = (harness.store(), session("one"), session("two"));
+    let _ = take(&store, &one, "a").await;
+    for who in [&one.id, &one.id, &session("nobody").id] {
+        store.retire(who).await.expect("the store answers");
+    }
+    let (term, _) = take(&store, &two, "a").await;
+    store.retire(&one.id).await.expect("the store answers");
+    let answer = claim(&store, &session("three"), "a").await;
+    assert_eq!(answer, Answer::Done(Claimed::Held { by: two.id, token: term.token }));
+}
+
+/// proves R006
+pub async fn what_was_claimed_and_retired_is_known_after_a_restart<H: Harness>() {
+    let mut harness = H::fresh().await;
+    let (store, one, two) = (harness.store(), session("one"), session("two"));
+    let _ = take(&store, &one, "a").await;
+    store.retire(&one.id).await.expect("the store answers");
+    let (term, _) = take(&store, &two, "a").await;
+    let _ = take(&store, &session("three"), "b").await;
+    drop(store);
+    if !harness.restart().await {
+        eprintln!("this store keeps nothing across a restart by its nature; nothing to prove");
+        return;
+    }
+    let (store, held) = (harness.store(), lease(&harness.store(), "a").await);
+    assert_eq!((held.token, held.holder), (term.token, Some(two.id)));
+    assert_eq!(living(&store).await.len(), 2);
+}
+
 /// Only positive facts free a lease.
 pub async fn an_absent_holder_keeps_what_is_claimed<H: Harness>() {
     let harness = H::fresh().await;

@@ -197,7 +197,7 @@ pub async fn a_listing_is_kept_while_a_living_session_publishes_it<H: Harness>()
     assert_eq!(find(&used).await, None, "its publisher has ended");
 }
 
-fn entry(event: Event, on: Option<&str>) -> Entry {
+pub(crate) fn entry(event: Event, on: Option<&str>) -> Entry {
     Entry {
         wall_nanos: u64::MAX,
         at: Moment(7),
@@ -246,6 +246,44 @@ pub async fn the_ledger_keeps_its_order_and_filters_and_limits<H: Harness>() {
     assert_eq!(read(Some(resource("a")), 0, 100).await, of_a);
     assert_eq!(read(Some(resource("a")), all[1].0, 1).await, of_a[1..]);
     assert_eq!(read(Some(resource("never-seen")), 0, 100).await, []);
+}
+
+/// How many rows one call brings makes no difference to whoever reads them.
+pub async fn rows_that_came_together_are_read_one_by_one<H: Harness>() {
+    let harness = H::fresh().await;
+    let (store, work) = (harness.store(), pool("work"));
+    let names = ["a", "aa", "b"];
+    let many: Vec<Entry> = (0..100).map(|number| entry(Event::Acquired, Some(names[number % 3]))).collect();
+    let mut rows = vec![entry(Event::Joined, None)];
+    rows.extend(many.iter().cloned());
+    // A heartbeat is no less a row of its own among many.
+    rows.insert(60, entry(Event::Renewed, None));
+    rows.push(entry(Event::Left, None));
+    store.append(&work, &rows[..1]).await.expect("the store answers");
+    store.append(&work, &rows[1..102]).await.expect("the store answers");
+    store.append(&pool("other"), &many).await.expect("the store answers");
+    store.append(&work, &rows[102..]).await.expect("the store answers");
+    let read = |on: Option<ResourceId>, after, limit| {
+        let (store, work) = (store.clone(), work.clone());
+        async move { store.ledger(&work, on.as_ref(), after, limit).await.expect("the store answers") }
+    };
+    let all = read(None, 0, 1000).await;
+    assert_eq!(all.iter().map(|(_, entry)| entry.clone()).collect::<Vec<_>>(), rows);
+    assert!(all.windows(2).all(|pair| pair[0].0 < pair[1].0), "numbers rise");
+    let of_a: Vec<_> =
+        all.iter().filter(|(_, entry)| entry.resource == Some(resource("a"))).cloned().collect();
+    assert_eq!(read(Some(resource("a")), 0, 1000).await, of_a, "and nothing about aa");
+    for (on, whole) in [(None, &all), (Some(resource("a")), &of_a)] {
+        let (mut pages, mut after) = (Vec::new(), 0);
+        loop {
+            let page = read(on.clone(), after, 7).await;
+            let Some((last, _)) = page.last() else { break };
+            assert!(page.len() <= 7, "no more than was asked for");
+            after = *last;
+            pages.extend(page);
+        }
+        assert_eq!(pages, *whole, "page by page");
+    }
 }
 
 /// Heartbeats neither fill the ledger nor move anything in it.

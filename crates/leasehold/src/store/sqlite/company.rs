@@ -31,12 +31,17 @@ impl Company {
         if self.version.replace(version).is_some_and(|before| before != version) {
             self.seen = Some(now);
         }
-        let within = |moment: Option<Moment>, time| moment.is_some_and(|moment| now.since(moment) < time);
-        if !within(self.seen, EXPECTED) && within(self.breathed, NOW_AND_THEN) {
+        let breathed = self.breathed.is_some_and(|breathed| now.since(breathed) < NOW_AND_THEN);
+        if !self.is_expected(now) && breathed {
             return Duration::ZERO;
         }
         self.breathed = Some(now);
         if long { LONG_BREATH } else { BREATH }
+    }
+
+    /// Whether somebody else was here not long ago.
+    pub(super) fn is_expected(&self, now: Moment) -> bool {
+        self.seen.is_some_and(|seen| now.since(seen) < EXPECTED)
     }
 }
 

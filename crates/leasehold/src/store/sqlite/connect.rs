@@ -17,14 +17,23 @@ const APPLICATION: i32 = 0x6c68_6c64;
 /// The schema this version reads and writes. It rises when an earlier version could not go on with the file.
 const SCHEMA: i32 = 1;
 
+/// What was added to the schema since: how it is recognised, and how it is added.
+const ADDED: [(&str, &str); 3] = [
+    (include_str!("describes.sql"), include_str!("describe_resources.sql")),
+    (include_str!("takes_notes.sql"), include_str!("take_notes.sql")),
+    (include_str!("bundles_ledger.sql"), include_str!("bundle_ledger.sql")),
+];
+
 /// The writer's connection, the file it is on, and this handle's presence beside it.
 #[derive(Debug)]
 pub(super) struct Attached {
     pub(super) connection: Connection,
     pub(super) identity: Identity,
     pub(super) path: PathBuf,
-    /// How far the file had come when those before this handle wrote to it last.
+    /// How far the file at this path had come by what was written beside it, until a transaction has judged the file by that.
     pub(super) reached: Option<Remembered>,
+    /// Whether this handle has left a record of how far the file has come.
+    recorded: bool,
     presence: Presence,
 }
 
@@ -41,7 +50,7 @@ impl Attached {
         match attach(&path, &gate, &presence, First { remembered, reached, alone: presence.alone() }) {
             Ok((connection, identity)) => {
                 presence.settle();
-                Ok(Self { connection, identity, path, reached, presence })
+                Ok(Self { connection, identity, path, reached, recorded: false, presence })
             }
             Err(failure) => {
                 if failure.is_misconfigured() {
@@ -52,9 +61,14 @@ impl Attached {
         }
     }
 
-    /// Leaves a record of how far the file has come, for those who come when nobody is left to remember.
-    pub(super) fn record(&self, reached: &Remembered) -> Result<(), Failure> {
-        self.presence.record(&self.path, &self.identity, Some(reached))
+    /// Something was committed: the file was judged by what was known of it. How far it has come is recorded for those who come
+    /// when nobody is left to remember, if it is `worth` that, and by whoever is new on it.
+    pub(super) fn committed(&mut self, reached: &Remembered, worth: bool) {
+        self.reached = None;
+        if worth || !self.recorded {
+            // What was committed stands; the record is for a day on which nobody is left to remember it.
+            self.recorded = self.presence.record(&self.path, &self.identity, Some(reached)).is_ok();
+        }
     }
 }
 
@@ -75,7 +89,7 @@ fn attach(
     let identity = Identity::of(path).map_err(|error| Failure::of_io(path, &error))?;
     match identity {
         Some(identity) if before.is_none_or(|before| before == identity) => {
-            presence.record(path, &identity, first.before().as_ref())?;
+            presence.record(path, &identity, first.recorded().as_ref())?;
             Ok((connection, identity))
         }
         _ => {
@@ -93,24 +107,30 @@ struct First {
 }
 
 impl First {
-    /// What is known of an earlier file.
-    fn before(&self) -> Option<Remembered> {
-        self.remembered.or(self.reached)
+    /// What is known of earlier files.
+    fn before(&self) -> impl Iterator<Item = Remembered> {
+        [self.remembered, self.reached].into_iter().flatten()
+    }
+
+    /// What stays recorded beside the file until it has been judged: others may have lived through more than this handle.
+    fn recorded(&self) -> Option<Remembered> {
+        self.reached.map(|reached| reached.at_least(self.remembered)).or(self.remembered)
     }
 
     fn era(&self, identity: Identity) -> EraRow {
         let unknown = u64::try_from(TTL_UNKNOWN.as_millis()).unwrap_or(u64::MAX);
-        let before = self.before();
+        let known = self.before().next().is_some();
         let frozen = self.remembered.is_some() || !self.alone;
-        let ttl_max_ms = if frozen { before.map_or(unknown, |before| before.ttl_max_ms) } else { 0 };
+        let longest = self.before().map(|before| before.ttl_max_ms).max();
+        let ttl_max_ms = if frozen { longest.unwrap_or(unknown) } else { 0 };
         EraRow {
             identity,
             nonce: Nonce::generate(),
             frozen,
             // Nobody alive holds what an earlier file gave out, but whoever was given it may have passed it on.
-            token_base: if before.is_some() { clock::token_base(clock::unix_nanos()) } else { 0 },
+            token_base: if known { clock::token_base(clock::unix_nanos()) } else { 0 },
             ttl_max_ms,
-            seq: before.map_or(1, |before| before.seq + 1),
+            seq: self.before().map(|before| before.seq).max().map_or(1, |seq| seq + 1),
         }
     }
 }
@@ -143,9 +163,10 @@ fn prepare(connection: &mut Connection, path: &Path, first: &First) -> Result<()
     }
     connection.pragma_update(None, "journal_mode", "wal").map_err(of)?;
     connection.pragma_update(None, "synchronous", "full").map_err(of)?;
-    connection.pragma_update(None, "journal_size_limit", 16 << 20).map_err(of)?;
-    // The same few pages change again and again: the longer the log may be, the fewer of them are copied. As long as it may stay.
+    // The same few pages change again and again: the longer the log may be, the fewer of them are copied. It stays as long as it
+    // was, so that it is written over: a file that grows has more to be waited for.
     connection.pragma_update(None, "wal_autocheckpoint", 4096).map_err(of)?;
+    connection.pragma_update(None, "journal_size_limit", 32 << 20).map_err(of)?;
     // In kilobytes. The ledger is larger than what is kept in memory by default, and its indexes are looked at with every row.
     connection.pragma_update(None, "cache_size", -8192).map_err(of)?;
     if has_schema && is_complete(connection).map_err(of)? {
@@ -157,7 +178,7 @@ fn prepare(connection: &mut Connection, path: &Path, first: &First) -> Result<()
         let identity = identity.ok_or_else(|| Failure::unavailable("the new file vanished; try again"))?;
         transaction.execute_batch(include_str!("schema.sql")).map_err(of)?;
         first.era(identity).create(&transaction).map_err(of)?;
-        if let Some(before) = first.before() {
+        for before in first.before() {
             // Whoever lived through the era of an earlier file is over here, and that is no news to be noticed.
             let past = named_params! {":nonce": nonce_bits(before.nonce)};
             transaction.execute(include_str!("past_add.sql"), past).map_err(of)?;
@@ -171,14 +192,20 @@ fn prepare(connection: &mut Connection, path: &Path, first: &First) -> Result<()
 
 /// Gives a file of an earlier version what it lacks. The schema's number stays: that version can go on with the file.
 pub(super) fn complete(connection: &Connection) -> rusqlite::Result<()> {
-    if is_complete(connection)? {
-        return Ok(());
+    for (is_there, add) in ADDED {
+        if !asked(connection, is_there)? {
+            connection.execute_batch(add)?;
+        }
     }
-    connection.execute_batch(include_str!("describe_resources.sql"))
+    Ok(())
 }
 
 fn is_complete(connection: &Connection) -> rusqlite::Result<bool> {
-    connection.query_row(include_str!("describes.sql"), [], |row| row.get(0))
+    ADDED.iter().try_fold(true, |all, (is_there, _)| Ok(all && asked(connection, is_there)?))
+}
+
+fn asked(connection: &Connection, whether: &str) -> rusqlite::Result<bool> {
+    connection.query_row(whether, [], |row| row.get(0))
 }
 
 /// Whether the file has our schema. An empty one has none; somebody else's is refused.

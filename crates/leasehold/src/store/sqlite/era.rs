@@ -67,7 +67,7 @@ impl EraRow {
     }
 }
 
-/// What a handle remembers of the file from its own calls, or what those before it left written beside it.
+/// What a handle remembers of the file from its own calls, or what was left written beside it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Remembered {
     pub(super) nonce: Nonce,
@@ -97,24 +97,31 @@ impl Remembered {
     }
 }
 
+/// What is known of the file from elsewhere: what this handle remembers, and what it found written beside the file when it
+/// came to it.
+pub(super) type Witnesses = [Option<Remembered>; 2];
+
 /// Whether the file has forgotten something: it is another file than it says it is, it was set back, or it never
-/// had the era that this handle lived through. `had` tells whether it did.
+/// had an era that somebody lived through. `had` tells whether it did.
+///
+/// That it is frozen does not mean that somebody noticed: it may be the copy of a file that was frozen, and its era over.
+/// Whoever freezes a file tells it of the era that it missed, so each is missed once.
 pub(super) fn has_forgotten(
     era: &EraRow,
     real: &Identity,
-    remembered: Option<&Remembered>,
-    had: impl FnOnce(Nonce) -> rusqlite::Result<bool>,
+    witnesses: &Witnesses,
+    had: impl Fn(Nonce) -> rusqlite::Result<bool>,
 ) -> rusqlite::Result<bool> {
     if era.identity != *real {
         return Ok(true);
     }
-    match remembered {
-        None => Ok(false),
-        Some(mine) if mine.nonce == era.nonce => Ok(era.seq < mine.seq),
-        // A file that is frozen already was noticed by somebody else.
-        Some(_) if era.frozen => Ok(false),
-        Some(mine) => Ok(!had(mine.nonce)?),
+    for known in witnesses.iter().flatten() {
+        let misses = if known.nonce == era.nonce { era.seq < known.seq } else { !had(known.nonce)? };
+        if misses {
+            return Ok(true);
+        }
     }
+    Ok(false)
 }
 
 /// Nonces are compared for equality only, so their bits are kept as they are.
@@ -143,7 +150,11 @@ mod tests {
     fn judge(found: &EraRow, real: &str, mine: Option<(u64, u64)>, had: bool) -> bool {
         let mine = mine.map(|(nonce, seq)| Remembered { nonce: Nonce(nonce), seq, ttl_max_ms: 0 });
         let real = Identity::from_text(real.to_owned());
-        has_forgotten(found, &real, mine.as_ref(), |_| Ok(had)).expect("judging cannot fail")
+        let judged = [[mine, None], [None, mine]].map(|witnesses| {
+            has_forgotten(found, &real, &witnesses, |_| Ok(had)).expect("judging cannot fail")
+        });
+        assert_eq!(judged[0], judged[1], "whoever it is that knows it");
+        judged[0]
     }
 
     // proves R003
@@ -152,6 +163,7 @@ mod tests {
         assert!(judge(&era(1, 9, false), "1:2", None, true), "another file");
         assert!(judge(&era(1, 8, false), "1:1", Some((1, 9)), true), "set back");
         assert!(judge(&era(2, 99, false), "1:1", Some((1, 9)), false), "never had my era");
+        assert!(judge(&era(2, 99, true), "1:1", Some((1, 9)), false), "frozen when it was copied");
     }
 
     #[test]
@@ -167,6 +179,6 @@ mod tests {
         assert!(!judge(&era(1, 9, false), "1:1", None, false), "I am new here");
         assert!(!judge(&era(1, 9, false), "1:1", Some((1, 9)), true), "nothing happened");
         assert!(!judge(&era(2, 3, false), "1:1", Some((1, 9)), true), "it was frozen and thawed");
-        assert!(!judge(&era(2, 3, true), "1:1", Some((1, 9)), false), "somebody else froze it already");
+        assert!(!judge(&era(2, 3, true), "1:1", Some((1, 9)), true), "somebody else froze it already");
     }
 }

@@ -6,8 +6,9 @@
 //!
 //! The lock also holds the identity of the file that the companions `-wal` and `-shm` belong to. SQLite finds
 //! them by name only: a file that was put in the place of one that is open would be read through the other's log.
-//! And it holds how far the file had come at its last durable commit, for those who come when nobody is left to
-//! remember: a file that was set back, or deleted, must not give out its tokens again.
+//! And it holds how far the file had come at its last durable commit, and in which era, for whoever comes to the file. Where
+//! nobody is left to remember, a file that was set back, or deleted, must not give out its tokens again; and who was there
+//! may have missed an era that others lived through.
 //!
 //! Invariant: companions are removed only at the gate, only while somebody else is here, and only if they are
 //! known to belong to another file than the one the path names now.

@@ -2,6 +2,7 @@
 
 use rusqlite::named_params;
 
+use super::draft;
 use super::era::integer;
 use super::failure::{Failure, Stop};
 use super::sessions::{self, Session, meet, millis, parse, raise, session};
@@ -35,6 +36,10 @@ pub(super) fn claim(
     open: &OpenSession,
     wanted: &Wanted,
 ) -> Result<Answer<Claimed>, Stop> {
+    if let Some(answer) = draft::claim(txn, open, wanted)? {
+        return Ok(answer);
+    }
+    txn.settle()?;
     let known = session(txn, &open.id)?;
     if known.as_ref().is_some_and(|session| session.ended) {
         return Ok(Answer::Gone);

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// How many calls may wait.
 const WAITING_MAX: usize = 16_384;
@@ -29,13 +30,25 @@ struct Waiting<J> {
     rest: VecDeque<J>,
     /// Whether the last batch was urgent: then the rest has its turn, however many heartbeats there are.
     rest_is_next: bool,
+    /// How many must wait before whoever takes them is woken, unless one is urgent.
+    wanted: usize,
     closed: bool,
+}
+
+impl<J> Waiting<J> {
+    fn len(&self) -> usize {
+        self.urgent.len() + self.rest.len()
+    }
+
+    fn is_worth_waking_for(&self) -> bool {
+        self.closed || !self.urgent.is_empty() || self.rest.len() >= self.wanted.max(1)
+    }
 }
 
 impl<J> Default for Queue<J> {
     fn default() -> Self {
-        let waiting =
-            Waiting { urgent: VecDeque::new(), rest: VecDeque::new(), rest_is_next: false, closed: false };
+        let (urgent, rest) = Default::default();
+        let waiting = Waiting { urgent, rest, rest_is_next: false, wanted: 1, closed: false };
         Self { waiting: Mutex::new(waiting), came: Condvar::new() }
     }
 }
@@ -44,7 +57,7 @@ impl<J> Queue<J> {
     /// Puts a job in; `false` if nobody will take it.
     pub(super) fn push(&self, job: J, urgent: bool) -> bool {
         let mut waiting = self.lock();
-        if waiting.closed || waiting.urgent.len() + waiting.rest.len() >= WAITING_MAX {
+        if waiting.closed || waiting.len() >= WAITING_MAX {
             return false;
         }
         if urgent {
@@ -52,30 +65,35 @@ impl<J> Queue<J> {
         } else {
             waiting.rest.push_back(job)
         }
+        let wakes = waiting.is_worth_waking_for();
         drop(waiting);
-        self.came.notify_one();
-        true
-    }
-
-    /// Waits for jobs and says how many there are; `None` once the queue is closed and empty.
-    pub(super) fn wait(&self) -> Option<usize> {
-        self.some_wait().map(|waiting| waiting.urgent.len() + waiting.rest.len())
-    }
-
-    fn some_wait(&self) -> Option<MutexGuard<'_, Waiting<J>>> {
-        let mut waiting = self.lock();
-        while waiting.urgent.is_empty() && waiting.rest.is_empty() {
-            if waiting.closed {
-                return None;
-            }
-            waiting = self.came.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        if wakes {
+            self.came.notify_one();
         }
-        Some(waiting)
+        true
     }
 
     /// Waits for jobs and takes up to `max`, all urgent or none; `None` once the queue is closed and empty.
     pub(super) fn take(&self, max: usize) -> Option<Vec<J>> {
-        let mut waiting = self.some_wait()?;
+        self.take_together(max, 1, Duration::ZERO)
+    }
+
+    /// The same, with some patience for `wanted` of them once there is one.
+    pub(super) fn take_together(&self, max: usize, wanted: usize, patience: Duration) -> Option<Vec<J>> {
+        let mut waiting = self.lock();
+        while !waiting.is_worth_waking_for() {
+            waiting = self.came.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
+        waiting.wanted = wanted;
+        if !waiting.is_worth_waking_for() && !patience.is_zero() {
+            let few = |waiting: &mut Waiting<J>| !waiting.is_worth_waking_for();
+            let waited = self.came.wait_timeout_while(waiting, patience, few);
+            waiting = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        waiting.wanted = 1;
+        if waiting.len() == 0 {
+            return None;
+        }
         let rest_has_turn = waiting.rest_is_next && !waiting.rest.is_empty();
         let urgent = !waiting.urgent.is_empty() && !rest_has_turn;
         waiting.rest_is_next = urgent;
@@ -84,10 +102,9 @@ impl<J> Queue<J> {
         Some(from.drain(..count).collect())
     }
 
-    /// Whether anything waits.
-    pub(super) fn has_more(&self) -> bool {
-        let waiting = self.lock();
-        !waiting.urgent.is_empty() || !waiting.rest.is_empty()
+    /// How many wait.
+    pub(super) fn len(&self) -> usize {
+        self.lock().len()
     }
 
     /// Takes nothing more in; what waits is still taken out.
@@ -128,6 +145,26 @@ mod tests {
         assert_eq!(queue.take(1), Some(vec!["a"]));
         assert_eq!(queue.take(9), Some(vec!["z"]));
         assert_eq!(queue.take(9), Some(vec!["b"]));
+    }
+
+    #[test]
+    fn who_is_patient_takes_those_who_come_together() {
+        let queue = Queue::default();
+        let long = Duration::from_secs(60);
+        std::thread::scope(|scope| {
+            let taken = scope.spawn(|| queue.take_together(9, 3, long));
+            for job in ["a", "b", "c"] {
+                assert!(queue.push(job, false));
+            }
+            assert_eq!(taken.join().expect("taken"), Some(vec!["a", "b", "c"]));
+        });
+        assert!(queue.push("d", false));
+        assert_eq!(queue.take_together(9, 3, Duration::from_millis(1)), Some(vec!["d"]), "no more came");
+        assert!(queue.push("e", false) && queue.push("x", true));
+        assert_eq!(queue.take_together(9, 3, long), Some(vec!["x"]), "a heartbeat waits for nobody");
+        queue.close();
+        assert_eq!(queue.take_together(9, 3, long), Some(vec!["e"]), "nobody else will come");
+        assert_eq!(queue.take_together(9, 3, long), None);
     }
 
     #[test]

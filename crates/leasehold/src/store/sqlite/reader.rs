@@ -1,6 +1,7 @@
 //! The one thread that reads. Every answer is one snapshot: the era and the rows of the same instant.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rusqlite::{Connection, OpenFlags, named_params};
 use tokio::sync::oneshot;
@@ -10,6 +11,7 @@ use super::connect::connect;
 use super::era::{EraRow, Remembered, integer};
 use super::failure::{Failure, Stop};
 use super::files::{self, Identity};
+use super::notes;
 use super::queue::CloseOnExit;
 use super::sessions::{parse, unreadable};
 use crate::lease::{MemberId, Pool, Token};
@@ -19,22 +21,59 @@ use crate::store::{Changed, Cursor, LeaseRecord, Offer, SessionRecord};
 const TRIES: usize = 5;
 
 /// One question on its way to the reader.
-pub(super) type Question = Box<dyn FnOnce(Result<(&Connection, &EraRow), Failure>) + Send>;
+pub(super) struct Question {
+    about: About,
+    answer: Answering,
+}
+
+/// Answers from a snapshot, or says why there is none.
+type Answering = Box<dyn FnOnce(Result<(&Connection, &EraRow), Failure>) + Send>;
+
+/// What a question is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum About {
+    /// Sessions or leases: what is noted is settled before.
+    Rows,
+    /// Anything else.
+    Aside,
+}
 
 impl Shared {
     /// Sends a question to the reader.
     pub(super) fn ask<T: Send + 'static>(
         &self,
+        about: About,
         question: impl FnOnce(&Connection, &EraRow) -> Result<T, Stop> + Send + 'static,
     ) -> Result<oneshot::Receiver<Result<T, Failure>>, Failure> {
-        let (reply, answer) = oneshot::channel();
+        let (reply, found) = oneshot::channel();
         let path = self.path.clone();
-        let asked: Question = Box::new(move |snapshot| {
+        let answer: Answering = Box::new(move |snapshot| {
             let found = snapshot
                 .and_then(|(connection, era)| question(connection, era).map_err(|stop| stop.at(&path)));
             let _ = reply.send(found);
         });
-        if self.reads.push(asked, false) { Ok(answer) } else { Err(self.overrun()) }
+        if self.reads.push(Question { about, answer }, false) { Ok(found) } else { Err(self.overrun()) }
+    }
+
+    /// Whether no reader waits until everything is settled.
+    pub(super) fn nobody_waits_to_read(&self) -> bool {
+        self.waiting_to_read.load(Ordering::SeqCst) == 0
+    }
+}
+
+/// While it lives the writer notes nothing: what was settled for a reader stays so until it has begun to read.
+struct WaitsToRead<'a>(&'a AtomicUsize);
+
+impl<'a> WaitsToRead<'a> {
+    fn announced(shared: &'a Shared) -> Self {
+        shared.waiting_to_read.fetch_add(1, Ordering::SeqCst);
+        Self(&shared.waiting_to_read)
+    }
+}
+
+impl Drop for WaitsToRead<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -77,21 +116,27 @@ pub(super) fn serve(shared: &Arc<Shared>) {
 }
 
 fn answer(shared: &Shared, eye: &mut Option<Eye>, question: Question) {
-    match snapshot(shared, eye) {
+    let Question { about, answer } = question;
+    match snapshot(shared, eye, about) {
         Ok((connection, era)) => {
-            question(Ok((connection, &era)));
+            answer(Ok((connection, &era)));
             let _ = connection.execute_batch("ROLLBACK");
         }
         Err(failure) => {
             *eye = None;
-            question(Err(failure));
+            answer(Err(failure));
         }
     }
 }
 
-/// Begins a read transaction on a file that has forgotten nothing.
-fn snapshot<'e>(shared: &Shared, eye: &'e mut Option<Eye>) -> Result<(&'e Connection, EraRow), Failure> {
+/// Begins a read transaction on a file that has forgotten nothing and in which, if it is about rows, all is settled.
+fn snapshot<'e>(
+    shared: &Shared,
+    eye: &'e mut Option<Eye>,
+    about: About,
+) -> Result<(&'e Connection, EraRow), Failure> {
     let mut era = None;
+    let mut waits: Option<WaitsToRead<'_>> = None;
     for _ in 0..TRIES {
         if !eye.as_ref().is_some_and(|eye| eye.is_current(shared)) {
             // The writer is the one who finds, creates and judges the file.
@@ -105,6 +150,12 @@ fn snapshot<'e>(shared: &Shared, eye: &'e mut Option<Eye>) -> Result<(&'e Connec
         let of = |error: rusqlite::Error| Failure::of_sqlite(&shared.path, &error);
         eye.connection.execute_batch("BEGIN").map_err(of)?;
         let found = EraRow::read(&eye.connection);
+        if about == About::Rows && found.is_ok() && notes::any(&eye.connection).map_err(of)? {
+            let _ = eye.connection.execute_batch("ROLLBACK");
+            waits.get_or_insert_with(|| WaitsToRead::announced(shared));
+            shared.settle()?;
+            continue;
+        }
         match found {
             Ok(found)
                 if found.identity == eye.identity

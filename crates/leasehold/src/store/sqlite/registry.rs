@@ -7,18 +7,15 @@ use rusqlite::{Row, named_params};
 
 use super::SqliteStore;
 use super::era::integer;
-use super::reader::changed;
+use super::ledger;
+use super::reader::{About, changed};
 use super::sessions::{json, parse, unreadable};
-use super::writer::Class;
+use super::writer::{Class, Ground};
 use crate::lease::{Pool, ResourceId};
-use crate::ledger::{Entry, Event};
+use crate::ledger::Entry;
 use crate::store::{
     Changed, Cursor, Declared, Listing, ListingId, Mark, MarkKind, Marked, Registry, StoreError, Version,
 };
-
-/// How many lines the ledger keeps, and how many it drops at most with one call beyond those it takes in.
-pub(super) const LEDGER_MAX: u64 = 200_000;
-const LEDGER_STEP: usize = 64;
 
 /// What a column that may be null has as JSON, whose own `null` is none too.
 fn optional<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<T>> {
@@ -30,7 +27,7 @@ fn optional<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize) -> rus
 impl Registry for SqliteStore {
     async fn marks(&self, pool: &Pool, since: Cursor) -> Result<Changed<Mark>, StoreError> {
         let pool = pool.clone();
-        self.read(move |connection, era| {
+        self.read(About::Aside, move |connection, era| {
             changed(connection, era, include_str!("marks.sql"), (&pool, since), |row| {
                 let kind: String = row.get(0)?;
                 let kind = MarkKind::parse(&kind).ok_or(rusqlite::Error::InvalidQuery)?;
@@ -50,7 +47,7 @@ impl Registry for SqliteStore {
         expected: Version,
     ) -> Result<Marked, StoreError> {
         let (pool, subject, value) = (pool.clone(), subject.to_owned(), value.map(str::to_owned));
-        self.write(Class::Durable, move |txn| {
+        self.write((Class::Durable, Ground::Aside), move |txn| {
             let params = named_params! {":pool": pool.as_str(), ":kind": kind.as_str(), ":subject": subject};
             let found = txn.row(include_str!("mark.sql"), params, |row| row.get::<_, u64>(0))?.unwrap_or(0);
             if Version(found) != expected {
@@ -73,7 +70,7 @@ impl Registry for SqliteStore {
 
     async fn resources(&self, pool: &Pool, since: Cursor) -> Result<Changed<Declared>, StoreError> {
         let pool = pool.clone();
-        self.read(move |connection, era| {
+        self.read(About::Aside, move |connection, era| {
             changed(connection, era, include_str!("resources.sql"), (&pool, since), |row| {
                 Ok(Declared {
                     resource: parse(row.get(0)?)?,
@@ -91,7 +88,7 @@ impl Registry for SqliteStore {
 
     async fn declare(&self, pool: &Pool, declared: &Declared) -> Result<Marked, StoreError> {
         let (pool, declared) = (pool.clone(), declared.clone());
-        self.write(Class::Durable, move |txn| {
+        self.write((Class::Durable, Ground::Aside), move |txn| {
             let params = named_params! {":pool": pool.as_str(), ":resource": declared.resource.as_str()};
             let found =
                 txn.row(include_str!("resource.sql"), params, |row| row.get::<_, u64>(0))?.unwrap_or(0);
@@ -118,7 +115,7 @@ impl Registry for SqliteStore {
 
     async fn publish(&self, pool: &Pool, id: &ListingId, listing: &Listing) -> Result<(), StoreError> {
         let (pool, id, listing) = (pool.clone(), id.clone(), listing.clone());
-        self.write(Class::Durable, move |txn| {
+        self.write((Class::Durable, Ground::Aside), move |txn| {
             let content = json(&listing)?;
             let params = named_params! {":pool": pool.as_str(), ":id": id.0, ":content": content};
             txn.run(include_str!("publish.sql"), params)?;
@@ -129,7 +126,7 @@ impl Registry for SqliteStore {
 
     async fn listing(&self, pool: &Pool, id: &ListingId) -> Result<Option<Listing>, StoreError> {
         let (pool, id) = (pool.clone(), id.clone());
-        self.read(move |connection, _| {
+        self.read(About::Aside, move |connection, _| {
             use rusqlite::OptionalExtension;
             let mut statement = connection.prepare_cached(include_str!("listing.sql"))?;
             let found = statement.query_row(named_params! {":pool": pool.as_str(), ":id": id.0}, |row| {
@@ -142,7 +139,7 @@ impl Registry for SqliteStore {
 
     async fn collect_listings(&self, pool: &Pool) -> Result<(), StoreError> {
         let pool = pool.clone();
-        self.write(Class::Lazy, move |txn| {
+        self.write((Class::Lazy, Ground::Rows), move |txn| {
             txn.run(include_str!("collect_listings.sql"), named_params! {":pool": pool.as_str()})?;
             Ok(())
         })
@@ -152,26 +149,7 @@ impl Registry for SqliteStore {
     async fn append(&self, pool: &Pool, entries: &[Entry]) -> Result<(), StoreError> {
         let (pool, entries) = (pool.clone(), entries.to_vec());
         let keep = integer(self.shared.rows_max.load(Ordering::Relaxed));
-        self.write(Class::Lazy, move |txn| {
-            for entry in &entries {
-                let resource = entry.resource.as_ref().map(ResourceId::as_str);
-                let renews = (entry.event == Event::Renewed).then_some(entry.member.as_str());
-                let line = json(entry)?;
-                let replaces = named_params! {":pool": pool.as_str(), ":renews": renews, ":entry": line};
-                if renews.is_some() && txn.run(include_str!("append_renewed.sql"), replaces)? > 0 {
-                    continue;
-                }
-                let params = named_params! {
-                    ":pool": pool.as_str(), ":resource": resource, ":renews": renews, ":entry": line,
-                };
-                txn.run(include_str!("append.sql"), params)?;
-            }
-            // More than came in, so that the bound is reached again after it was lowered.
-            let step = i64::try_from(entries.len() + LEDGER_STEP).unwrap_or(i64::MAX);
-            txn.run(include_str!("prune.sql"), named_params! {":keep": keep, ":step": step})?;
-            Ok(())
-        })
-        .await
+        self.write((Class::Lazy, Ground::Aside), move |txn| ledger::append(txn, &pool, &entries, keep)).await
     }
 
     fn keep_rows(&self, most: u64) {
@@ -185,31 +163,7 @@ impl Registry for SqliteStore {
         after: u64,
         limit: usize,
     ) -> Result<Vec<(u64, Entry)>, StoreError> {
-        let (pool, resource) = (pool.clone(), resource.cloned());
-        let (after, limit) = (integer(after), i64::try_from(limit).unwrap_or(i64::MAX));
-        self.read(move |connection, _| {
-            let read = |row: &rusqlite::Row<'_>| {
-                let entry = serde_json::from_str(row.get_ref(1)?.as_str()?).map_err(unreadable)?;
-                Ok((row.get(0)?, entry))
-            };
-            let pool = pool.as_str();
-            let lines = match &resource {
-                None => connection
-                    .prepare_cached(include_str!("ledger.sql"))?
-                    .query_map(named_params! {":pool": pool, ":after": after, ":limit": limit}, read)?
-                    .collect::<Result<_, _>>()?,
-                Some(resource) => connection
-                    .prepare_cached(include_str!("ledger_of_resource.sql"))?
-                    .query_map(
-                        named_params! {
-                            ":pool": pool, ":resource": resource.as_str(), ":after": after, ":limit": limit,
-                        },
-                        read,
-                    )?
-                    .collect::<Result<_, _>>()?,
-            };
-            Ok(lines)
-        })
-        .await
+        let asked = ledger::Asked { pool: pool.clone(), resource: resource.cloned(), after, limit };
+        self.read(About::Aside, move |connection, _| ledger::lines(connection, &asked)).await
     }
 }

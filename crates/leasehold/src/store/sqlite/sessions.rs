@@ -5,6 +5,7 @@
 
 use rusqlite::named_params;
 
+use super::draft;
 use super::era::{integer, nonce_bits, nonce_of};
 use super::failure::{Failure, Stop};
 use super::leases::reassert_term;
@@ -140,11 +141,24 @@ pub(super) fn describe(
     }
 }
 
-pub(super) fn close(txn: &mut Transaction<'_>, id: &MemberId) -> Result<(), Stop> {
-    if let Some(session) = session(txn, id)?.filter(|session| !session.ended) {
-        let params = named_params! {":id": id.as_str(), ":seq": txn.step()};
-        txn.run(include_str!("close.sql"), params)?;
-        txn.tell(&session.pool);
+/// Says whether there was a session to close.
+pub(super) fn close(txn: &mut Transaction<'_>, id: &MemberId) -> Result<bool, Stop> {
+    let Some(session) = session(txn, id)?.filter(|session| !session.ended) else { return Ok(false) };
+    let params = named_params! {":id": id.as_str(), ":seq": txn.step()};
+    txn.run(include_str!("close.sql"), params)?;
+    txn.tell(&session.pool);
+    Ok(true)
+}
+
+pub(super) fn retire(txn: &mut Transaction<'_>, id: &MemberId) -> Result<(), Stop> {
+    if draft::retire(txn, id)? {
+        return Ok(());
+    }
+    txn.settle_for(id)?;
+    if close(txn, id)? {
+        // Once its row names nobody a lease is noted again.
+        let params = named_params! {":holder": id.as_str(), ":seq": txn.step()};
+        txn.run(include_str!("collect.sql"), params)?;
     }
     Ok(())
 }

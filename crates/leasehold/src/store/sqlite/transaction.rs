@@ -5,10 +5,12 @@ use std::collections::BTreeSet;
 use rusqlite::{Connection, OptionalExtension, Params, Row, named_params};
 
 use super::connect::complete;
-use super::era::{EraRow, Remembered, has_forgotten, integer, nonce_bits};
+use super::draft::Draft;
+use super::era::{EraRow, Witnesses, has_forgotten, integer, nonce_bits};
 use super::failure::Stop;
 use super::files::Identity;
-use crate::lease::{Nonce, Pool};
+use super::notes;
+use crate::lease::{MemberId, Nonce, Pool};
 
 /// A write transaction in which calls of several callers share a commit.
 ///
@@ -17,6 +19,12 @@ use crate::lease::{Nonce, Pool};
 pub(super) struct Transaction<'c> {
     connection: &'c Connection,
     state: State,
+    draft: Draft,
+    noting: bool,
+    /// Whether rows may be changed that no note is about.
+    lifted: bool,
+    /// A number that changes when another connection has written to the file.
+    version: i64,
     committed: bool,
 }
 
@@ -32,6 +40,8 @@ struct State {
 /// What a transaction did.
 #[derive(Debug)]
 pub(super) struct Committed {
+    /// What is noted now.
+    pub(super) draft: Draft,
     pub(super) era: EraRow,
     /// The pools with something worth a hint.
     pub(super) news: BTreeSet<Pool>,
@@ -50,34 +60,93 @@ pub(super) enum Standing {
 }
 
 impl<'c> Transaction<'c> {
-    /// Begins, and freezes the store if it has forgotten something.
+    /// Begins, and freezes the store if it has forgotten something. What is noted in the file is what `draft` says, or is
+    /// settled if that cannot be known; `noting` says whether more may be noted.
     pub(super) fn begin(
         connection: &'c Connection,
         real: &Identity,
-        remembered: Option<Remembered>,
+        witnesses: &Witnesses,
+        (draft, noting): (Draft, bool),
     ) -> Result<Self, Stop> {
         connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-        let era = EraRow::read(connection).inspect_err(|_| roll_back(connection))?;
+        let found = EraRow::read(connection).and_then(|era| Ok((era, data_version(connection)?)));
+        let (era, version) = found.inspect_err(|_| roll_back(connection))?;
         let state = State { era, stepped: false, news: BTreeSet::new(), era_is_new: false };
-        let mut transaction = Self { connection, state, committed: false };
-        transaction.notice(real, remembered)?;
+        let mut transaction =
+            Self { connection, state, draft, noting, lifted: false, version, committed: false };
+        transaction.notice(real, witnesses)?;
+        if transaction.state.era_is_new || !transaction.draft.is_of(version) {
+            transaction.settle_file()?;
+        }
         Ok(transaction)
     }
 
-    fn notice(&mut self, real: &Identity, remembered: Option<Remembered>) -> Result<(), Stop> {
-        let forgotten = has_forgotten(self.era(), real, remembered.as_ref(), |nonce| self.had(nonce))?;
-        if let Some(mine) = remembered {
+    /// Whether claims may be noted. A frozen store judges everything by its rows.
+    pub(super) fn takes_notes(&self) -> bool {
+        self.noting && !self.era().frozen
+    }
+
+    pub(super) fn draft(&self) -> &Draft {
+        &self.draft
+    }
+
+    pub(super) fn draft_mut(&mut self) -> &mut Draft {
+        &mut self.draft
+    }
+
+    /// Makes rows of what is noted: whoever decides by rows, or changes them, does so after this.
+    pub(super) fn settle(&mut self) -> Result<(), Stop> {
+        if self.draft.is_settled() {
+            // What is known of rows may be out of date after whatever comes now.
+            self.draft = Draft::settled(self.version);
+            return Ok(());
+        }
+        notes::settle(self, self.draft.sum())?;
+        self.draft = Draft::settled(self.version);
+        Ok(())
+    }
+
+    /// The same for whoever decides by the row of one session and by leases whose rows name it, and changes nothing else: only
+    /// if a note is about it.
+    pub(super) fn settle_for(&mut self, id: &MemberId) -> Result<(), Stop> {
+        if self.draft.has(id) {
+            return self.settle();
+        }
+        if !self.draft.is_settled() && !self.lifted {
+            self.run("INSERT INTO lifted (one) VALUES (1)", [])?;
+            self.lifted = true;
+        }
+        Ok(())
+    }
+
+    /// The same where it is not known what the notes in the file are.
+    fn settle_file(&mut self) -> Result<(), Stop> {
+        if notes::any(self.connection)? {
+            notes::settle(self, &notes::read(self)?)?;
+        }
+        self.draft = Draft::settled(self.version);
+        Ok(())
+    }
+
+    fn note(&mut self) -> Result<(), Stop> {
+        match self.draft.take_fresh() {
+            Some(notes) => notes::add(self, &notes),
+            None => Ok(()),
+        }
+    }
+
+    fn notice(&mut self, real: &Identity, witnesses: &Witnesses) -> Result<(), Stop> {
+        let forgotten = has_forgotten(self.era(), real, witnesses, |nonce| self.had(nonce))?;
+        for known in witnesses.iter().flatten() {
             if forgotten {
-                self.state.era.seq = self.state.era.seq.max(mine.seq);
+                self.state.era.seq = self.state.era.seq.max(known.seq);
+                // Whoever lived through it is over here, and that is no news to be noticed again.
+                self.run(include_str!("past_add.sql"), named_params! {":nonce": nonce_bits(known.nonce)})?;
             }
-            if (forgotten || self.era().frozen) && self.era().ttl_max_ms < mine.ttl_max_ms {
+            if (forgotten || self.era().frozen) && self.era().ttl_max_ms < known.ttl_max_ms {
                 // Whoever thaws must wait for everybody that anybody remembers.
-                self.raise_ttl_max(mine.ttl_max_ms);
+                self.raise_ttl_max(known.ttl_max_ms);
                 self.step();
-            }
-            if mine.nonce != self.era().nonce && (forgotten || self.era().frozen) && !self.had(mine.nonce)? {
-                self.step();
-                self.run(include_str!("past_add.sql"), named_params! {":nonce": nonce_bits(mine.nonce)})?;
             }
         }
         if forgotten {
@@ -172,7 +241,8 @@ impl<'c> Transaction<'c> {
         Ok(rows)
     }
 
-    /// Runs one call so that its failure leaves nothing behind and the others in the batch go on.
+    /// Runs one call so that its failure leaves nothing behind and the others in the batch go on. For a transaction in which nothing
+    /// is noted: what is known of notes would not be set back.
     pub(super) fn attempt(&mut self, call: impl FnOnce(&mut Self) -> Result<(), Stop>) -> Result<(), Stop> {
         self.run("SAVEPOINT call", [])?;
         let before = self.state.clone();
@@ -188,8 +258,8 @@ impl<'c> Transaction<'c> {
     }
 
     /// A number that changes when another connection has written to the file.
-    pub(super) fn others(&self) -> Result<i64, Stop> {
-        Ok(self.connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?)
+    pub(super) fn version(&self) -> i64 {
+        self.version
     }
 
     /// Whether SQLite still has the transaction: some failures roll it back as a whole.
@@ -198,6 +268,10 @@ impl<'c> Transaction<'c> {
     }
 
     pub(super) fn commit(mut self) -> Result<Committed, Stop> {
+        self.note()?;
+        if self.lifted {
+            self.run("DELETE FROM lifted", [])?;
+        }
         if self.state.stepped {
             self.state.era.write(self.connection)?;
         }
@@ -208,7 +282,7 @@ impl<'c> Transaction<'c> {
         self.run("COMMIT", [])?;
         self.committed = true;
         let State { era, news, era_is_new, .. } = self.state.clone();
-        Ok(Committed { era, news, era_is_new })
+        Ok(Committed { draft: std::mem::take(&mut self.draft), era, news, era_is_new })
     }
 }
 
@@ -220,6 +294,10 @@ impl Drop for Transaction<'_> {
     }
 }
 
+fn data_version(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))
+}
+
 fn roll_back(connection: &Connection) {
     if !connection.is_autocommit() {
         // A rollback that fails leaves a connection that refuses everything; the writer opens another.
@@ -228,7 +306,8 @@ fn roll_back(connection: &Connection) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
+    use super::super::era::Remembered;
     use super::super::failure::Failure;
     use super::*;
 
@@ -236,18 +315,25 @@ mod tests {
         Identity::from_text("1:1".to_owned())
     }
 
-    /// A file of our own with its first era.
-    fn file() -> Connection {
-        let connection = Connection::open_in_memory().expect("memory");
+    /// Writes the first era.
+    fn begin_file(connection: &Connection) {
         connection.execute_batch(include_str!("schema.sql")).expect("the schema is good");
+        complete(connection).expect("the schema is good");
         let era =
             EraRow { identity: real(), nonce: Nonce(1), frozen: false, token_base: 0, ttl_max_ms: 0, seq: 1 };
-        era.create(&connection).expect("the first era");
+        era.create(connection).expect("the first era");
+    }
+
+    /// A file of our own with its first era.
+    pub(in super::super) fn file() -> Connection {
+        let connection = Connection::open_in_memory().expect("memory");
+        begin_file(&connection);
         connection
     }
 
-    fn begin(connection: &Connection) -> Transaction<'_> {
-        Transaction::begin(connection, &real(), None).expect("nobody else is here")
+    pub(in super::super) fn begin(connection: &Connection) -> Transaction<'_> {
+        let begun = Transaction::begin(connection, &real(), &[None; 2], (Draft::default(), true));
+        begun.expect("nobody else is here")
     }
 
     #[test]
@@ -269,6 +355,45 @@ mod tests {
         assert_eq!(kept.commit().expect("committed").era.seq, 2);
         assert!(connection.is_autocommit(), "the lock is free");
         assert_eq!(EraRow::read(&connection).expect("an era").seq, 2);
+    }
+
+    #[test]
+    fn each_era_that_a_file_never_had_freezes_it_once_whoever_knows_of_it() {
+        let connection = file();
+        let known = |nonce| Some(Remembered { nonce, seq: 9, ttl_max_ms: 0 });
+        let era_for = |witnesses| {
+            let begun = Transaction::begin(&connection, &real(), &witnesses, (Draft::default(), true));
+            begun.expect("nobody else is here").commit().expect("committed").era
+        };
+        let (mine, others) = (Nonce(7), Nonce(8));
+        let first = era_for([known(mine), None]);
+        assert!(first.frozen && first.nonce != Nonce(1));
+        assert_eq!(era_for([known(mine), None]), first);
+        let second = era_for([known(mine), known(others)]);
+        assert!(second.nonce != first.nonce, "that it is frozen does not mean that this was noticed");
+        for nonce in [Nonce(1), mine, others, first.nonce, second.nonce] {
+            assert_eq!(era_for([known(nonce), None]), second);
+            assert_eq!(era_for([None, known(nonce)]), second);
+        }
+    }
+
+    #[test]
+    fn what_another_connection_commits_is_seen_and_what_is_committed_here_is_not() {
+        let directory = tempfile::tempdir().unwrap();
+        let open = || Connection::open(directory.path().join("store")).expect("a file");
+        let (here, there) = (open(), open());
+        begin_file(&here);
+        let commit = |connection: &Connection| {
+            let mut txn = begin(connection);
+            txn.step();
+            txn.commit().expect("committed");
+        };
+        let others = || begin(&here).version();
+        let alone = others();
+        commit(&here);
+        assert_eq!(others(), alone);
+        commit(&there);
+        assert_ne!(others(), alone);
     }
 
     #[test]

@@ -9,19 +9,19 @@ use tokio::sync::oneshot;
 use super::Shared;
 use super::company::Company;
 use super::connect::Attached;
+use super::draft::Draft;
 use super::era::Remembered;
 use super::failure::{Failure, Stop};
 use super::files::Identity;
 use super::queue::CloseOnExit;
 use super::transaction::{Committed, Transaction};
 use crate::clock;
+use crate::lease::MemberId;
 
 /// The most calls that share a commit.
 const BATCH_MAX: usize = 64;
-/// From how many calls in a commit on those who were answered are expected back at once.
-const CROWD: usize = 8;
-/// How long they are given to come: a commit that they share costs less than another.
-const GATHER: Duration = Duration::from_micros(150);
+/// The longest that a commit is put off so that more share it.
+const PATIENCE_MAX: Duration = Duration::from_millis(1);
 
 /// How a call is treated on its way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,10 +36,35 @@ pub(super) enum Class {
     Lazy,
 }
 
+/// What a call decides by and changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Ground {
+    /// The rows of sessions and leases: what is noted becomes rows before.
+    Rows,
+    /// The row of this session, and leases whose rows name it.
+    Own(MemberId),
+    /// What is noted, or the rows, as the call itself sees fit.
+    Notes,
+    /// Nothing of either.
+    Aside,
+}
+
 /// One call on its way to the writer and its answer on the way back.
 pub(super) struct Work {
     class: Class,
+    ground: Ground,
     job: Box<dyn Job>,
+}
+
+impl Work {
+    fn run(&mut self, txn: &mut Transaction<'_>) -> Result<(), Stop> {
+        match &self.ground {
+            Ground::Rows => txn.settle()?,
+            Ground::Own(id) => txn.settle_for(id)?,
+            Ground::Notes | Ground::Aside => {}
+        }
+        self.job.run(txn)
+    }
 }
 
 trait Job: Send {
@@ -80,18 +105,27 @@ impl Shared {
     /// rolled back because of another call.
     pub(super) fn send<T: Send + 'static>(
         &self,
-        class: Class,
+        (class, ground): (Class, Ground),
         call: impl FnMut(&mut Transaction<'_>) -> Result<T, Stop> + Send + 'static,
     ) -> Result<oneshot::Receiver<Result<T, Failure>>, Failure> {
         let (reply, answer) = oneshot::channel();
-        let work = Work { class, job: Box::new(Call { call, result: None, reply }) };
+        let work = Work { class, ground, job: Box::new(Call { call, result: None, reply }) };
         if self.writes.push(work, class == Class::Beat) { Ok(answer) } else { Err(self.overrun()) }
     }
 
     /// Has the writer look at the file, which freezes it if it has forgotten something, and waits for it. Not for
     /// asynchronous callers.
     pub(super) fn nudge(&self) -> Result<(), Failure> {
-        let answer = self.send(Class::Durable, |_| Ok(()))?;
+        self.wait_for(Class::Durable)
+    }
+
+    /// Has the writer settle what is noted, and waits for it. What is settled is durable as a note.
+    pub(super) fn settle(&self) -> Result<(), Failure> {
+        self.wait_for(Class::Lazy)
+    }
+
+    fn wait_for(&self, class: Class) -> Result<(), Failure> {
+        let answer = self.send((class, Ground::Rows), |_| Ok(()))?;
         answer.blocking_recv().unwrap_or_else(|_| Err(self.stopped()))
     }
 }
@@ -105,6 +139,8 @@ pub(super) struct Writer {
     sound: bool,
     waits_for_disk: bool,
     company: Company,
+    /// What is noted, as far as this handle knows.
+    draft: Draft,
     /// How long the lock is left alone now.
     breath: Duration,
 }
@@ -118,6 +154,7 @@ impl Writer {
             sound: true,
             waits_for_disk: true,
             company: Company::default(),
+            draft: Draft::default(),
             breath: Duration::ZERO,
         };
         writer.stand_on_path()?;
@@ -129,14 +166,15 @@ impl Writer {
     pub(super) fn serve(mut self) {
         let shared = Arc::clone(&self.shared);
         let _close = CloseOnExit(&shared.writes);
-        let mut last = 0;
-        while let Some(waiting) = shared.writes.wait() {
-            if last >= CROWD && waiting < last {
-                std::thread::sleep(GATHER);
-            }
-            let Some(mut batch) = shared.writes.take(BATCH_MAX) else { break };
-            last = batch.len();
-            match self.commit(&mut batch) {
+        let (mut wanted, mut patience) = (1, Duration::ZERO);
+        while let Some(mut batch) = shared.writes.take_together(BATCH_MAX, wanted, patience) {
+            let began = clock::now();
+            let outcome = self.commit(&mut batch);
+            // Callers come again when they are answered. With half of them in every commit the others are served meanwhile: fewer
+            // would be more commits, and while all wait for the disk nobody works.
+            wanted = (batch.len() + shared.writes.len()) / 2;
+            patience = clock::now().since(began).min(PATIENCE_MAX);
+            match outcome {
                 Ok(outcomes) => {
                     for (work, outcome) in batch.into_iter().zip(outcomes) {
                         work.job.answer(outcome);
@@ -148,7 +186,7 @@ impl Writer {
                     }
                 }
             }
-            if !self.breath.is_zero() && shared.writes.has_more() {
+            if !self.breath.is_zero() && shared.writes.len() > 0 {
                 std::thread::sleep(self.breath);
             }
         }
@@ -173,32 +211,39 @@ impl Writer {
             set.map_err(|error| Failure::of_sqlite(&path, &error))?;
             self.waits_for_disk = durable;
         }
-        let begin = || {
-            Transaction::begin(&attached.connection, &attached.identity, self.shared.remembered()).map_err(at)
+        let witnesses = [self.shared.remembered(), attached.reached];
+        let begin = |draft| {
+            Transaction::begin(&attached.connection, &attached.identity, &witnesses, draft).map_err(at)
         };
-        let mut txn = begin()?;
+        // Where others write, or wait to read, what is noted would only have to be settled again and again.
+        let noting = !self.company.is_expected(clock::now()) && self.shared.nobody_waits_to_read();
+        let mut txn = begin((std::mem::take(&mut self.draft), noting))?;
+        if txn.draft().is_full() {
+            txn.settle().map_err(at)?;
+        }
         let mut outcomes = vec![Ok(()); batch.len()];
-        if batch.iter_mut().any(|work| work.job.run(&mut txn).is_err()) {
-            // One that fails must leave nothing behind: the same again, each on its own ground.
+        if batch.iter_mut().any(|work| work.run(&mut txn).is_err()) {
+            // One that fails must leave nothing behind: the same again, each by itself, and by the rows.
             drop(txn);
-            txn = begin()?;
+            txn = begin((Draft::default(), false))?;
             for (work, outcome) in batch.iter_mut().zip(&mut outcomes) {
-                *outcome = txn.attempt(|txn| work.job.run(txn)).map_err(at);
+                *outcome = txn.attempt(|txn| work.run(txn)).map_err(at);
                 match outcome {
                     Err(failure) if !txn.is_open() => return Err(failure.clone()),
                     _ => {}
                 }
             }
         }
-        let others = txn.others().map_err(at)?;
-        let committed = txn.commit().map_err(at)?;
+        let others = txn.version();
+        let mut committed = txn.commit().map_err(at)?;
+        self.draft = std::mem::take(&mut committed.draft);
         self.publish(committed, durable)?;
         let long = batch.iter().any(|work| work.class == Class::Bulk);
         self.breath = self.company.breath(others, long, clock::now());
         Ok(outcomes)
     }
 
-    fn publish(&self, committed: Committed, durable: bool) -> Result<(), Failure> {
+    fn publish(&mut self, committed: Committed, durable: bool) -> Result<(), Failure> {
         // A file that was put in this one's place meanwhile does not know what was just written.
         let present = Identity::of(&self.shared.path).ok().flatten();
         if present.as_ref() != self.attached.as_ref().map(|attached| &attached.identity) {
@@ -209,9 +254,8 @@ impl Writer {
         }
         let reached = Remembered::of(&committed.era);
         self.shared.remember(reached);
-        if let Some(attached) = self.attached.as_ref().filter(|_| durable) {
-            // What was committed stands; the record is for a day on which nobody is left to remember it.
-            let _ = attached.record(&reached);
+        if let Some(attached) = &mut self.attached {
+            attached.committed(&reached, durable || committed.era_is_new);
         }
         if committed.era_is_new {
             self.shared.watch.tell_everybody();
@@ -233,10 +277,9 @@ impl Writer {
         }
         let attached = Attached::to(path, self.shared.remembered())?;
         self.shared.stand_on(&attached.identity);
-        if let (None, Some(reached)) = (self.shared.remembered(), attached.reached) {
-            self.shared.remember(reached);
-        }
         self.attached = Some(attached);
+        // What was known of notes was known of another connection, and perhaps of another file.
+        self.draft = Draft::default();
         self.sound = true;
         self.waits_for_disk = true;
         Ok(())

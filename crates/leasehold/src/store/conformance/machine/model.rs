@@ -1,6 +1,6 @@
 //! The contract in miniature: what the store should know, and what it should answer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::lease::{BeatNumber, MemberId, Nonce, ResourceId, Term, Token};
 use crate::store::{
@@ -18,6 +18,8 @@ pub(super) struct Facts {
     pub(super) thawed: bool,
     pub(super) sessions: BTreeMap<MemberId, Session>,
     pub(super) leases: BTreeMap<ResourceId, Lease>,
+    /// Whose tombstones may be missing.
+    retired: BTreeSet<MemberId>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,8 +39,8 @@ pub(super) struct Lease {
 
 impl Facts {
     pub(super) fn new(nonce: Nonce) -> Self {
-        let (sessions, leases) = (BTreeMap::new(), BTreeMap::new());
-        Self { nonce, frozen: false, past: Vec::new(), thawed: false, sessions, leases }
+        let (sessions, leases, retired) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        Self { nonce, frozen: false, past: Vec::new(), thawed: false, sessions, leases, retired }
     }
 
     pub(super) fn freeze(&mut self, nonce: Nonce) {
@@ -104,6 +106,17 @@ impl Facts {
         if let Some(session) = self.sessions.get_mut(id) {
             session.ended = true;
         }
+    }
+
+    pub(super) fn retire(&mut self, id: &MemberId) {
+        self.end(id);
+        self.retired.insert(id.clone());
+    }
+
+    /// Whether a resource is free because its holder retired: its record may name that holder still, or nobody.
+    pub(super) fn was_left(&self, resource: &ResourceId) -> bool {
+        let holder = self.leases.get(resource).and_then(|lease| lease.holder.as_ref());
+        holder.is_some_and(|holder| self.retired.contains(holder))
     }
 
     pub(super) fn end_silent(&mut self, id: &MemberId, heard: u64) -> EndSilent {
@@ -208,6 +221,9 @@ impl Facts {
             .into_iter()
             .map(|session| (session.id, (session.beat.0, session.ended, session.profile.flaps)))
             .collect();
+        let nothing_left: Vec<_> =
+            self.retired.iter().filter(|id| !shown.contains_key(*id)).cloned().collect();
+        nothing_left.iter().for_each(|id| self.collect(id));
         let known: BTreeMap<_, _> = (self.sessions.iter())
             .map(|(id, session)| (id.clone(), (session.beat, session.ended, session.flaps)))
             .collect();
@@ -221,6 +237,12 @@ impl Facts {
                 (lease.resource, Lease { token: lease.token, holder: lease.holder, revoked })
             })
             .collect();
+        for (resource, lease) in &mut self.leases {
+            let is_free = shown.get(resource).is_some_and(|shown| shown.holder.is_none());
+            if is_free && lease.holder.as_ref().is_some_and(|holder| self.retired.contains(holder)) {
+                (lease.holder, lease.revoked) = (None, false);
+            }
+        }
         for (resource, lease) in self.leases.iter_mut().filter(|_| reasserted) {
             lease.revoked = shown.get(resource).is_some_and(|shown| shown.revoked);
         }

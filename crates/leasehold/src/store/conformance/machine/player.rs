@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::super::member::{all_leases, all_sessions, pool, resource, session, wanted};
 use super::super::{Harness, Member};
 use super::model::{Facts, Session};
 use super::{RESOURCES, Step, What, Who};
+use crate::clock;
 use crate::lease::{BeatNumber, MemberId, Nonce, ResourceId, Term, Token};
 use crate::store::{Acquired, Answer, Claimed, Cursor, Pulse, Release, Store, Thawed};
 
@@ -77,6 +79,7 @@ impl<H: Harness> Game<H> {
             Step::LateBeat(who) => self.late_beat(who).await,
             Step::Describe(who) => self.describe(who).await,
             Step::Close(who) => self.close(who).await,
+            Step::Retire(who) => self.retire(who).await,
             Step::Acquire(who, what) => self.acquire(who, what).await,
             Step::Claim(who, what) => self.claim(who, what).await,
             Step::Release(who, what) => {
@@ -255,6 +258,15 @@ impl<H: Harness> Game<H> {
         Ok(())
     }
 
+    /// Whoever comes in its place has another id.
+    async fn retire(&mut self, who: Who) -> Result<(), String> {
+        let id = self.id(who);
+        self.store.retire(&id).await.expect("the store answers");
+        self.facts.retire(&id);
+        self.players[who] = self.newcomer();
+        Ok(())
+    }
+
     async fn acquire(&mut self, who: Who, what: What) -> Result<(), String> {
         let (id, name) = (self.id(who), RESOURCES[what]);
         let expected = match self.meet(who) {
@@ -292,6 +304,16 @@ impl<H: Harness> Game<H> {
         Ok(())
     }
 
+    /// Waits until the wall clock has left every token behind that the store has forgotten. It has by the time of a thaw, which
+    /// comes a TTL after the freeze and so in another second than the last grant.
+    pub(super) async fn outlast_what_was_forgotten(&self) {
+        let forgotten = self.given.keys().filter(|(resource, token)| *token > self.facts.token(resource));
+        let highest = forgotten.map(|(_, token)| token.0).max().unwrap_or_default();
+        while clock::token_base(clock::unix_nanos()) < highest {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
     async fn release(&mut self, who: Who, term: Term) -> Result<(), String> {
         let id = self.id(who);
         let expected = self.meet(who);
@@ -314,6 +336,11 @@ impl<H: Harness> Game<H> {
         }
         self.facts.freeze(nonce);
         Ok(())
+    }
+
+    /// Whether what the last step did to the era can be told only by looking at once.
+    pub(super) fn must_look(&self) -> bool {
+        self.stranger_called || self.reasserted_now
     }
 
     /// What must hold after every step.

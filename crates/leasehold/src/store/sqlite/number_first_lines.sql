@@ -1,0 +1,2 @@
+-- The same for the first lines of all.
+INSERT INTO sqlite_sequence (name, seq) VALUES ('ledger', :count);

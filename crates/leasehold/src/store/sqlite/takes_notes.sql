@@ -1,0 +1,2 @@
+-- Whether claims can be noted: files of earlier versions came without.
+SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'notes');
