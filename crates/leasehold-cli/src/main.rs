@@ -54,6 +54,9 @@ use leasehold::operate::Word;
 use crate::args::{Cli, Command};
 use crate::failure::Failure;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     // Children and the deadman are this program under hidden names; they come before everything else.
     #[cfg(target_os = "linux")]

@@ -22,6 +22,10 @@ const RELEASE: &str = "UPDATE scene_leases SET holder_id = NULL, expires_at = NU
                        WHERE scene_id = 'scene-' || :id AND holder_id = 'tracker';
 ";
 
+// As the binary has it, and the empty handler beside it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() {
     let seconds =
         std::env::args().skip_while(|arg| arg != "--seconds").nth(1).and_then(|text| text.parse().ok());
