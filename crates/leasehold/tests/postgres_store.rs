@@ -19,6 +19,8 @@ mod stalls;
 mod tls;
 #[path = "postgres/upgrade.rs"]
 mod upgrade;
+#[path = "postgres/whole.rs"]
+mod whole;
 
 use std::sync::Arc;
 use std::time::Duration;

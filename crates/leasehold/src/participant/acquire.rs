@@ -13,8 +13,8 @@ use crate::ledger::{Event, endpoints};
 use crate::plan::{self, Placement, Plan, Resource};
 use crate::store::{Acquired, Answer, StoreError, Wanted};
 
-/// The most resources one call asks for, so that no call keeps the others' heartbeats waiting.
-const BATCH_MAX: usize = 256;
+/// The most resources one call asks for or gives back, so that no call keeps the others' heartbeats waiting.
+pub(super) const BATCH_MAX: usize = 256;
 /// The most resources that one pass takes in another's place: the others do so, too, and what they took is seen by the next.
 const LEFT_MAX: usize = 16;
 /// The most calls in one pass, so that what was revoked or has ended is not kept waiting.

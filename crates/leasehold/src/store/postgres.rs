@@ -55,7 +55,7 @@ use super::{
 use crate::lease::{BeatNumber, MemberId, Nonce, Pool, ResourceId, Term};
 
 /// The most items one call may carry: the locks of a batch are not held for longer than that takes.
-const ITEMS_MAX: usize = 256;
+const ITEMS_MAX: usize = 1024;
 
 /// How many connections of each kind a handle uses at most, and how long one call may take. A heartbeat may wait for longer than
 /// any other call lasts: it waits behind one that holds its session's row.

@@ -18,7 +18,7 @@ use crate::store::{Begin, Migrated, StoreError, TTL_UNKNOWN};
 /// The longest that a migration may take.
 const MIGRATE_MAX: Duration = Duration::from_secs(60);
 
-const MIGRATIONS: [(&str, &str); 17] = [
+const MIGRATIONS: [(&str, &str); 18] = [
     ("tables", include_str!("migrations/0001_tables.sql")),
     ("eras", include_str!("migrations/0002_eras.sql")),
     ("sessions", include_str!("migrations/0003_sessions.sql")),
@@ -36,6 +36,7 @@ const MIGRATIONS: [(&str, &str); 17] = [
     ("holders", include_str!("migrations/0015_holders.sql")),
     ("changed", include_str!("migrations/0016_changed.sql")),
     ("fresh", include_str!("migrations/0017_fresh.sql")),
+    ("whole", include_str!("migrations/0018_whole.sql")),
 ];
 
 /// One migration at a time, and none under a call: the lock is the era's.
