@@ -163,6 +163,8 @@ fn bundled(connection: &Connection, asked: &Asked) -> Result<Vec<(u64, Entry)>, 
 
 #[cfg(all(test, feature = "conformance"))]
 mod tests {
+    use rusqlite::StatementStatus;
+
     use super::super::transaction::tests::{begin, file};
     use super::*;
     use crate::store::conformance::registry::entry;
@@ -234,6 +236,15 @@ mod tests {
         append(&connection, 1, 5);
         assert_eq!(numbers(&connection), (107..=111).collect::<Vec<_>>());
     }
+
+    #[test]
+    fn how_to_drop_lines_is_planned_once_however_many_come() {
+        let connection = file();
+        (1..5).for_each(|count| append(&connection, count, MANY));
+        let pruning = connection.prepare_cached(include_str!("prune.sql")).expect("it is good");
+        assert_eq!(pruning.get_status(StatementStatus::RePrepare), 0);
+    }
+
     #[test]
     fn a_call_drops_a_few_lines_more_than_it_brings_and_leaves_others_to_the_next() {
         let connection = file();
