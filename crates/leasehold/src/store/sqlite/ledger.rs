@@ -161,7 +161,7 @@ fn bundled(connection: &Connection, asked: &Asked) -> Result<Vec<(u64, Entry)>, 
     Ok(lines)
 }
 
-#[cfg(all(test, feature = "conformance"))]
+#[cfg(test)]
 mod tests {
     use super::super::transaction::tests::{begin, file};
     use super::*;
