@@ -161,7 +161,7 @@ fn bundled(connection: &Connection, asked: &Asked) -> Result<Vec<(u64, Entry)>, 
     Ok(lines)
 }
 
-#[cfg(all(test, feature = "conformance"))]
+#[cfg(test)]
 mod tests {
     use rusqlite::StatementStatus;
 
