@@ -16,6 +16,7 @@ mod verdicts;
 use axum::Json;
 use axum::extract::State;
 use axum::routing::any;
+use leasehold::store::Capabilities;
 use leasehold::store::http::wire::{About, Call};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -85,5 +86,5 @@ pub(crate) fn routes() -> OpenApiRouter<App> {
     Refused,
 ))]
 pub(crate) async fn about(State(app): State<App>) -> Json<About> {
-    Json(About::of(app.store().capabilities()))
+    Json(About::of(Capabilities { batch_max: body::batch_max(&app), ..app.store().capabilities() }))
 }

@@ -73,7 +73,7 @@ async fn what_crosses_the_line_is_what_the_document_says() {
     let (server, _) = serve().await;
     let at = server.address();
     let about = get(at, "/api/v1/store").await.json();
-    assert_eq!(about, json!({"version": 1, "batch_max": 1024, "pushes_changes": true, "grade": "volatile"}));
+    assert_eq!(about, json!({"version": 1, "batch_max": 256, "pushes_changes": true, "grade": "volatile"}));
     let opened = post(at, "/api/v1/store/open", &session("work", 30_000)).await.json();
     let era = opened["value"].as_str().unwrap().to_owned();
     assert_eq!((opened["answer"].as_str(), era.len()), (Some("done"), 16), "{opened}");
@@ -118,9 +118,9 @@ async fn what_cannot_be_is_refused_with_a_sentence() {
     refused(&post(at, &call("open"), &session("work", u64::MAX)).await, 422, "is not between 1s and 3600s");
     let pulse = json!({"era": "0000000000000000", "number": 1, "confirmed": 0});
     let many: Vec<Value> =
-        (0..1025).map(|number| json!({"resource": format!("r{number}"), "floor": 0})).collect();
+        (0..257).map(|number| json!({"resource": format!("r{number}"), "floor": 0})).collect();
     let body = json!({"session": "one", "pulse": pulse, "wanted": many});
-    refused(&post(at, &call("acquire"), &body).await, 422, "1025 items; at most 1024");
+    refused(&post(at, &call("acquire"), &body).await, 422, "257 items; at most 256");
     let body = json!({"pool": "work", "id": "2-00", "listing": ["a", "b"]});
     refused(&post(at, &call("publish"), &body).await, 422, "this listing has the id \"2-");
     let body = json!({"pool": "work", "id": "2-00", "listing": ["a", "a"]});

@@ -11,6 +11,10 @@ use crate::request;
 /// The largest listing that is taken, in bytes of JSON. Everything else has the limit of all requests.
 const LISTING_MAX: usize = 16 << 20;
 
+/// The most items that a call may carry. A member asks one replica how many and is served by any, of the version before too: so it is no more
+/// than any version takes, whatever the store could.
+const ITEMS_MAX: usize = 256;
+
 /// The call that a body holds.
 pub(super) struct Call<C>(pub(super) C);
 
@@ -25,9 +29,14 @@ impl<C: wire::Call> FromRequest<App> for Call<C> {
     }
 }
 
-/// Refuses a batch that is larger than the store takes.
+/// The most items that a call may carry here.
+pub(super) fn batch_max(app: &App) -> usize {
+    app.store().capabilities().batch_max.min(ITEMS_MAX)
+}
+
+/// Refuses a batch that is larger.
 pub(super) fn within_limit(app: &App, items: usize) -> Answer<()> {
-    refuse_above(items, app.store().capabilities().batch_max)
+    refuse_above(items, batch_max(app))
 }
 
 /// Refuses more items than that.

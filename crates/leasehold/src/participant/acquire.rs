@@ -13,8 +13,6 @@ use crate::ledger::{Event, endpoints};
 use crate::plan::{self, Placement, Plan, Resource};
 use crate::store::{Acquired, Answer, StoreError, Wanted};
 
-/// The most resources one call asks for or gives back, so that no call keeps the others' heartbeats waiting.
-pub(super) const BATCH_MAX: usize = 256;
 /// The most resources that one pass takes in another's place: the others do so, too, and what they took is seen by the next.
 const LEFT_MAX: usize = 16;
 /// The most calls in one pass, so that what was revoked or has ended is not kept waiting.
@@ -34,7 +32,7 @@ impl Member {
             return Ok(false);
         }
         // The plan is spent: whatever the answers, the next one starts from what the store then says.
-        let batch_max = BATCH_MAX.min(self.store.capabilities().batch_max);
+        let batch_max = self.batch_max();
         for batch in due.chunks(batch_max).take(BATCHES_MAX) {
             if !session.is_trusted() || !self.ask_for(&session, batch).await? {
                 break;

@@ -22,6 +22,9 @@ use crate::plan::{Plan, Planner};
 use crate::store::{Listing, ListingId, OpenSession, Store};
 use crate::view::{News, View};
 
+/// The most resources one call asks for or gives back, so that no call keeps the others' heartbeats waiting.
+pub(super) const BATCH_MAX: usize = 256;
+
 /// A lease this member holds.
 #[derive(Debug)]
 pub(super) struct Tenure {
@@ -158,6 +161,11 @@ impl Member {
             pace: Pace::default(),
         };
         (member, ledger)
+    }
+
+    /// The most resources that one call to this store is about.
+    pub(super) fn batch_max(&self) -> usize {
+        BATCH_MAX.min(self.store.capabilities().batch_max)
     }
 }
 

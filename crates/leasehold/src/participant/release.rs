@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::acquire::BATCH_MAX;
 use super::call;
 use super::member::Member;
 use super::renew::note_revoked;
@@ -239,7 +238,7 @@ impl Member {
 
     /// Sends the terms whose work has stopped back to the store, until it has answered.
     pub(super) async fn give_back(&mut self) -> Result<(), StoreError> {
-        let batch_max = BATCH_MAX.min(self.store.capabilities().batch_max);
+        let batch_max = self.batch_max();
         while let Some(session) = self.live_session().filter(|_| !self.returning.is_empty()) {
             let batch: Vec<Returning> = self.returning.values().take(batch_max).cloned().collect();
             let terms: Vec<Release> =

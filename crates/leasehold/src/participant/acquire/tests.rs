@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::super::member::BATCH_MAX;
 use super::super::scene::{Scene, id, resource};
 use super::super::session::tests::ms;
 use super::*;

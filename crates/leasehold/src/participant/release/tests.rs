@@ -1,5 +1,6 @@
 //! What is let go: because the store says so, because the plan does, because the member leaves, and how it goes back.
 
+use super::super::member::BATCH_MAX;
 use super::super::scene::{Scene, id, listing, resource};
 use super::super::session::tests::ms;
 use super::super::work::Lost;
@@ -393,4 +394,19 @@ async fn what_has_stopped_goes_back_and_is_written_down_if_it_was_ours() {
     let rows: Vec<_> =
         scene.rows(Event::Released).await.into_iter().map(|row| (row.token, row.reason, row.other)).collect();
     assert_eq!(rows, [(Some(term.token), Some(Reason::Rebalance), Some(id("two-1")))]);
+}
+
+#[tokio::test]
+async fn what_goes_back_goes_in_calls_of_the_size_that_others_can_wait_for() {
+    let mut scene = Scene::joined(&["a"]).await;
+    assert!(scene.store.capabilities().batch_max > BATCH_MAX, "the store would take more");
+    for number in 0..=BATCH_MAX {
+        let term = Term { resource: resource(&format!("r{number}")), token: Token(1) };
+        let returning = Returning { term: term.clone(), offer: None, reason: Reason::Voluntary };
+        scene.member.returning.insert(term, returning);
+    }
+    let before = scene.session().sending().pulse.number;
+    scene.member.give_back().await.unwrap();
+    assert_eq!(scene.session().sending().pulse.number.0, before.0 + 3, "two calls were made");
+    assert!(scene.member.returning.is_empty());
 }
