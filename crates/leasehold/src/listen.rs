@@ -202,6 +202,13 @@ impl Listener {
         due.filter(|(.., due)| *due <= now).collect()
     }
 
+    /// Those of whom a beat was heard within half of their TTL, which is more than one of their heartbeats. Nobody else is worth
+    /// waiting for: it may be silent already.
+    pub fn lately(&self, now: Moment) -> impl Iterator<Item = &MemberId> {
+        let lately = move |heard: &Heard| now.since(heard.since) < heard.ttl / 2;
+        self.heard.iter().filter(move |(_, heard)| lately(heard)).map(|(id, _)| id)
+    }
+
     /// The least part of its TTL that any living session has left before its silence is complete; `None` where nobody is.
     #[must_use]
     pub fn margin(&self, now: Moment) -> Option<f64> {

@@ -353,6 +353,20 @@ async fn the_margin_is_what_the_one_nearest_to_its_end_has_left() {
 }
 
 #[tokio::test]
+async fn who_was_heard_within_half_of_its_ttl_was_heard_lately() {
+    let mut scene = scene().await;
+    scene.read_at(100).await;
+    let lately = |scene: &Scene| {
+        [100, 1599, 1600].map(|millis| scene.listener.lately(at(millis)).cloned().collect::<Vec<_>>())
+    };
+    let id = scene.session.id.clone();
+    assert_eq!(lately(&scene), [vec![id.clone()], vec![id.clone()], vec![]]);
+    scene.store.close(&id).await.unwrap();
+    scene.read_at(100).await;
+    assert_eq!(lately(&scene), [vec![], vec![], vec![]], "whoever has ended is not there");
+}
+
+#[tokio::test]
 async fn the_next_silence_is_somebody_elses() {
     let mut scene = scene().await;
     scene.read_at(0).await;

@@ -69,7 +69,8 @@ pub(super) struct Member {
     pub(super) resting: HashMap<ResourceId, (Moment, u32)>,
     pub(super) members_changed_at: Moment,
     pub(super) member_ids: Vec<MemberId>,
-    pub(super) member_hashes: Vec<u64>,
+    /// Whose turn may come before ours: the hashes of those who were heard lately.
+    pub(super) awaited: Vec<u64>,
     /// To whom a resource was last offered, and how often it came back from there.
     pub(super) handed: HashMap<ResourceId, (MemberId, u32)>,
     /// The highest token we were given for a resource, whatever the store has forgotten since.
@@ -147,7 +148,7 @@ impl Member {
             resting: HashMap::new(),
             members_changed_at: Moment::default(),
             member_ids: Vec::new(),
-            member_hashes: Vec::new(),
+            awaited: Vec::new(),
             handed: HashMap::new(),
             floors: HashMap::new(),
             opening: None,

@@ -101,6 +101,7 @@ impl Member {
         let refreshed = within(&*clock, self.read_timeout(), self.view.refresh(&*store, &*clock)).await?;
         let heard_at = if made(Mistake::SilenceFromBeforeTheRead) { began } else { refreshed.at };
         self.listener.hear(&self.view, heard_at, &refreshed.news);
+        self.awaited = self.listener.lately(heard_at).map(|id| hash_id(id.as_str())).collect();
         self.check_era();
         if refreshed.news.any() || self.planned.is_none() {
             self.note_members(refreshed.at);
@@ -165,7 +166,6 @@ impl Member {
         let living = self.view.sessions().values().filter(|session| !session.ended);
         let ids: Vec<MemberId> = living.map(|session| session.id.clone()).collect();
         if ids != self.member_ids {
-            self.member_hashes = ids.iter().map(|id| hash_id(id.as_str())).collect();
             self.member_ids = ids;
             self.members_changed_at = at;
         }

@@ -154,6 +154,13 @@ impl Other {
         Pulse { number: crate::lease::BeatNumber(1), confirmed: crate::lease::BeatNumber(0), era: self.era }
     }
 
+    /// A heartbeat of it, the first of which is number 1.
+    pub(super) async fn beats(&self, number: u64) {
+        let pulse = Pulse { number: crate::lease::BeatNumber(number), ..self.pulse() };
+        let answer = self.store.beat(&self.open.id, pulse).await.unwrap();
+        assert!(matches!(answer, Answer::Done(_)), "{answer:?}");
+    }
+
     pub(super) async fn acquires(&self, of: &str) {
         let wanted = [Wanted { resource: resource(of), floor: Token(0) }];
         let answer = self.store.acquire(&self.open.id, self.pulse(), &wanted).await.unwrap();

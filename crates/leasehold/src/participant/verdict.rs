@@ -83,9 +83,9 @@ impl Member {
         self.patience_for(subject.as_str(), session.id())
     }
 
-    /// How long this member waits for those that are preferred to it.
+    /// How long this member waits for those that are preferred to it, and were heard lately.
     pub(super) fn patience_for(&self, subject: &str, me: &MemberId) -> Duration {
-        let rank = plan::rank_of(&self.member_hashes, hash_id(subject), hash_id(me.as_str()));
+        let rank = plan::rank_of(&self.awaited, hash_id(subject), hash_id(me.as_str()));
         self.pace.patience(rank)
     }
 

@@ -34,22 +34,63 @@ async fn not_ours_first() -> String {
     panic!("we come first for everybody");
 }
 
+/// The same, and one that beats as the first does.
+async fn beside_with(beating: &str, silent: &str, millis: &[u64]) -> Scene {
+    let mut scene = Scene::joined(&[]).await;
+    scene.other(silent, |_| ()).await;
+    let beats = scene.other(beating, |_| ()).await;
+    for (number, at) in millis.iter().enumerate() {
+        scene.clock.show(*at);
+        scene.beat().await;
+        beats.beats(number as u64 + 1).await;
+        scene.pass().await;
+        scene.refresh().await;
+    }
+    scene
+}
+
 #[tokio::test]
 async fn the_silent_are_ended_after_their_ttl_and_the_moment_of_those_who_come_first() {
+    let all = [0, 10_000, 20_000, 30_099];
+    // For one of so many beating members, we come second.
+    for number in 0..64 {
+        let (beating, silent) = (format!("three-{number}"), "two-1");
+        let mut scene = beside_with(&beating, silent, &all).await;
+        if scene.member.stagger_for(&id(silent)) != Duration::from_millis(100) {
+            continue;
+        }
+        assert!(!ended(&scene, silent));
+        scene.clock.show(30_100);
+        scene.pass().await;
+        scene.refresh().await;
+        assert!(ended(&scene, silent));
+        let rows: Vec<_> =
+            scene.rows(Event::Expired).await.into_iter().map(|row| (row.member, row.other)).collect();
+        assert_eq!(rows, [(id("one-1"), Some(id(silent)))]);
+        return;
+    }
+    panic!("we come first beside everybody");
+}
+
+#[tokio::test]
+async fn nobody_waits_for_who_is_silent_as_well() {
     let silent = not_ours_first().await;
-    let mut scene = beside(&silent, 20).await;
-    scene.clock.show(30_099);
-    scene.beat().await;
+    let mut scene = beside(&silent, 10).await;
+    assert_eq!(scene.member.stagger_for(&id(&silent)), Duration::from_millis(100), "it was heard lately");
+    scene.clock.show(15_000);
     scene.pass().await;
-    scene.refresh().await;
-    assert!(!ended(&scene, &silent));
-    scene.clock.show(30_100);
+    assert_eq!(scene.member.stagger_for(&id(&silent)), Duration::ZERO);
+    for millis in [20_000, 29_999] {
+        scene.clock.show(millis);
+        scene.beat().await;
+        scene.pass().await;
+        scene.refresh().await;
+        assert!(!ended(&scene, &silent), "its TTL is not over after {millis} ms");
+    }
+    scene.clock.show(30_000);
     scene.pass().await;
     scene.refresh().await;
     assert!(ended(&scene, &silent));
-    let rows: Vec<_> =
-        scene.rows(Event::Expired).await.into_iter().map(|row| (row.member, row.other)).collect();
-    assert_eq!(rows, [(id("one-1"), Some(id(&silent)))]);
 }
 
 #[tokio::test]
@@ -88,17 +129,15 @@ async fn what_was_revoked_is_freed_after_the_moment_of_those_who_come_first_and_
     let (log, _reads) = Log::begin();
     let keeper = not_ours_first().await;
     let mut scene = Scene::joined(&[]).await;
-    scene.other(&keeper, |_| ()).await.acquires("theirs").await;
+    let other = scene.other(&keeper, |_| ()).await;
+    other.acquires("theirs").await;
     let term = Term { resource: resource("theirs"), token: Token(1) };
     assert_eq!(scene.store.revoke(&pool(), &term).await.unwrap(), Revoked::Marked);
-    let era = scene.member.view.era().unwrap().nonce;
     let holder = |scene: &Scene| scene.member.view.holder(&term.resource).cloned();
     for (number, millis) in [0, 10_000, 20_000, 30_099].into_iter().enumerate() {
         scene.clock.show(millis);
         scene.beat().await;
-        let number = BeatNumber(number as u64 + 2);
-        let pulse = Pulse { era, number, confirmed: BeatNumber(0) };
-        let _ = scene.store.beat(&id(&keeper), pulse).await.unwrap();
+        other.beats(number as u64 + 2).await;
         scene.pass().await;
         scene.refresh().await;
         assert_eq!(holder(&scene), Some(id(&keeper)), "after {millis} ms");
