@@ -22,3 +22,7 @@ mod work;
 mod world;
 
 pub use run::run;
+
+/// A run makes tens of thousands of small allocations.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
