@@ -11,6 +11,7 @@ use crate::faults::Trouble;
 use crate::gate::{WAKINGS_MAX, Wakings};
 use crate::history::{History, What};
 use crate::machine::Machine;
+use crate::time::TrueTime;
 use crate::world::World;
 
 /// For how many TTLs things go wrong.
@@ -39,7 +40,8 @@ fn run_within(wakings: u64, seed: u64, mistake: Option<Mistake>) -> History {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     #[cfg(tokio_unstable)]
     runtime.rng_seed(tokio::runtime::RngSeed::from_bytes(&seed.to_le_bytes()));
-    let runtime = runtime.enable_time().start_paused(true).build().expect("a runtime");
+    runtime.enable_time().start_paused(true).on_thread_unpark(TrueTime::goes_on);
+    let runtime = runtime.build().expect("a runtime");
     let history = runtime.block_on(play(seed, Wakings::new(wakings)));
     drop(runtime);
     put_back(None);
