@@ -1,5 +1,6 @@
 //! Whether a process runs: it may be stopped for a while, or be dead.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -25,13 +26,14 @@ impl Wakings {
         self.used_up.notified().await;
     }
 
-    /// Takes one, or else never ends.
-    async fn take(&self) {
+    /// Takes one, if there is one left.
+    fn take(&self) -> bool {
         let one_less = |left: u64| left.checked_sub(1);
-        if self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_err() {
+        let taken = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok();
+        if !taken {
             self.used_up.notify_one();
-            std::future::pending().await
         }
+        taken
     }
 }
 
@@ -45,18 +47,21 @@ enum State {
 /// What everything that wakes a process goes through: its timers, the store's answers and the hints. A process that
 /// cannot be woken does nothing, which is what a stopped one does.
 #[derive(Debug, Clone)]
-pub(crate) struct Gate {
+pub(crate) struct Gate(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
     state: watch::Sender<State>,
     wakings: Arc<Wakings>,
 }
 
 impl Gate {
     pub(crate) fn new(wakings: Arc<Wakings>) -> Self {
-        Self { state: watch::Sender::new(State::Runs), wakings }
+        Self(Arc::new(Shared { state: watch::Sender::new(State::Runs), wakings }))
     }
 
     fn become_state(&self, new: State) {
-        self.state.send_if_modified(|state| {
+        self.0.state.send_if_modified(|state| {
             let change = *state != State::Dead && *state != new;
             if change {
                 *state = new;
@@ -79,22 +84,30 @@ impl Gate {
     }
 
     pub(crate) fn runs(&self) -> bool {
-        *self.state.borrow() == State::Runs
+        *self.0.state.borrow() == State::Runs
     }
 
     pub(crate) fn is_dead(&self) -> bool {
-        *self.state.borrow() == State::Dead
+        *self.0.state.borrow() == State::Dead
     }
 
     /// Ends when the process runs; never, if it is dead or the run has gone on for too long.
     pub(crate) async fn open(&self) {
-        self.wakings.take().await;
-        if self.runs() {
-            return;
+        if !self.0.wakings.take() {
+            return std::future::pending().await;
         }
-        let mut state = self.state.subscribe();
-        if state.wait_for(|state| *state == State::Runs).await.is_err() {
-            std::future::pending().await
+        if !self.runs() {
+            self.opened().await;
         }
+    }
+
+    /// Boxed, because it is seldom waited for and all that waits would have to have room for it.
+    fn opened(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(async {
+            let mut state = self.0.state.subscribe();
+            if state.wait_for(|state| *state == State::Runs).await.is_err() {
+                std::future::pending().await
+            }
+        })
     }
 }

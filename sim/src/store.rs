@@ -8,7 +8,6 @@ use async_trait::async_trait;
 use leasehold::clock::Moment;
 use leasehold::lease::{BeatNumber, Nonce};
 use leasehold::ledger::Entry;
-use leasehold::store::memory::MemoryStore;
 use leasehold::store::{
     Acquired, Answer, Capabilities, Changed, Checkup, Claimed, Cursor, Declared, EndSilent, Freed, Guard,
     Hint, Hints, LeaseRecord, LeaseStore, Listing, ListingId, Mark, MarkKind, Marked, OpenSession, Profile,
@@ -35,9 +34,12 @@ macro_rules! carry {
     ($self:ident, [$($name:ident),*], $store:ident => $call:expr) => {{
         $(let $name = $name.to_owned();)*
         $self
-            .call(move |$store: MemoryStore| {
+            .call(move |world: Arc<World>| {
                 $(let $name = $name.clone();)*
-                async move { $call.await }
+                async move {
+                    let $store = &world.store;
+                    $call.await
+                }
             })
             .await
     }};
@@ -53,7 +55,7 @@ impl FarStore {
     async fn call<T, F, W>(&self, call: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
-        F: Fn(MemoryStore) -> W + Send + Sync + 'static,
+        F: Fn(Arc<World>) -> W + Send + Sync + 'static,
         W: Future<Output = Result<T, StoreError>> + Send,
     {
         self.host.gate.open().await;
@@ -69,9 +71,9 @@ impl FarStore {
                 return;
             }
             if fate.twice {
-                let _ = call(world.store.clone()).await;
+                let _ = call(Arc::clone(&world)).await;
             }
-            let decided = call(world.store.clone()).await;
+            let decided = call(Arc::clone(&world)).await;
             let crashes = world.network(|network| network.crashes);
             world.time.sleep(fate.answer_delay).await;
             if !fate.answer_lost && world.network(|network| network.answers(machine, crashes)) {
