@@ -59,17 +59,17 @@ impl RegistryState {
         before.map(|(_, _, before)| before.clone_from(entry)).is_some()
     }
 
-    fn since<T: Clone>(rows: impl Iterator<Item = (T, u64)>, since: Cursor) -> Vec<T> {
-        rows.filter(|(_, changed)| *changed > since.0).map(|(row, _)| row).collect()
+    fn since<'a, T: Clone + 'a>(rows: impl Iterator<Item = &'a (T, u64)>, since: Cursor) -> Vec<T> {
+        rows.filter(|(_, changed)| *changed > since.0).map(|(row, _)| row.clone()).collect()
     }
 }
 
 impl MemoryStore {
-    fn registry_changed<T>(&self, read: impl FnOnce(&RegistryState) -> Vec<T>, pool: &Pool) -> Changed<T> {
+    fn registry_changed<T>(&self, read: impl FnOnce(&RegistryState) -> Vec<T>) -> Changed<T> {
         let mut everything = self.lock();
         let items = read(&everything.registry);
         let cursor = Cursor(everything.registry.sequence);
-        let era = everything.leases.leases(pool, Cursor(u64::MAX)).era;
+        let era = everything.leases.era();
         Changed { era, items, cursor }
     }
 }
@@ -79,9 +79,9 @@ impl Registry for MemoryStore {
     async fn marks(&self, pool: &Pool, since: Cursor) -> Result<Changed<Mark>, StoreError> {
         let read = |state: &RegistryState| {
             let rows = state.marks.iter().filter(|((of, ..), _)| of == pool);
-            RegistryState::since(rows.map(|(_, row)| row.clone()), since)
+            RegistryState::since(rows.map(|(_, row)| row), since)
         };
-        Ok(self.registry_changed(read, pool))
+        Ok(self.registry_changed(read))
     }
 
     async fn set_mark(
@@ -112,9 +112,9 @@ impl Registry for MemoryStore {
     async fn resources(&self, pool: &Pool, since: Cursor) -> Result<Changed<Declared>, StoreError> {
         let read = |state: &RegistryState| {
             let rows = state.resources.iter().filter(|((of, _), _)| of == pool);
-            RegistryState::since(rows.map(|(_, row)| row.clone()), since)
+            RegistryState::since(rows.map(|(_, row)| row), since)
         };
-        Ok(self.registry_changed(read, pool))
+        Ok(self.registry_changed(read))
     }
 
     async fn declare(&self, pool: &Pool, declared: &Declared) -> Result<Marked, StoreError> {

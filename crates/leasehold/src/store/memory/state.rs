@@ -4,7 +4,7 @@
 
 mod grant;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::lease::{BeatNumber, MemberId, Nonce, Pool, ResourceId, Term, Token};
@@ -18,7 +18,7 @@ use crate::store::{
 pub(super) struct LeaseState {
     era: EraState,
     past: Vec<Nonce>,
-    sessions: HashMap<MemberId, Session>,
+    sessions: BTreeMap<MemberId, Session>,
     leases: BTreeMap<(Pool, ResourceId), Lease>,
     sequence: u64,
 }
@@ -65,7 +65,7 @@ impl Default for LeaseState {
             token_base: 0,
             ttl_max: Duration::ZERO,
         };
-        Self { era, past: Vec::new(), sessions: HashMap::new(), leases: BTreeMap::new(), sequence: 1 }
+        Self { era, past: Vec::new(), sessions: BTreeMap::new(), leases: BTreeMap::new(), sequence: 1 }
     }
 }
 
@@ -417,10 +417,10 @@ impl LeaseState {
 
     pub(super) fn sessions(&mut self, pool: &Pool, since: Cursor) -> Changed<SessionRecord> {
         self.notice();
-        let mut items: Vec<SessionRecord> = self
+        let items = self
             .sessions
             .iter()
-            .filter(|(_, session)| session.pool == *pool && session.changed > since.0)
+            .filter(|(_, session)| session.changed > since.0 && session.pool == *pool)
             .map(|(id, session)| SessionRecord {
                 id: id.clone(),
                 ttl: session.ttl,
@@ -429,7 +429,6 @@ impl LeaseState {
                 profile: session.profile.clone(),
             })
             .collect();
-        items.sort_unstable_by(|one, two| one.id.cmp(&two.id));
         self.changed(items)
     }
 
@@ -438,7 +437,7 @@ impl LeaseState {
         let items = self
             .leases
             .iter()
-            .filter(|((of, _), lease)| of == pool && lease.changed > since.0)
+            .filter(|((of, _), lease)| lease.changed > since.0 && of == pool)
             .map(|((_, resource), lease)| LeaseRecord {
                 resource: resource.clone(),
                 token: lease.token,
@@ -451,8 +450,14 @@ impl LeaseState {
         self.changed(items)
     }
 
-    fn changed<T>(&self, items: Vec<T>) -> Changed<T> {
+    /// The era, for whoever reads something else.
+    pub(super) fn era(&mut self) -> Era {
+        self.notice();
         let EraState { nonce, frozen, ttl_max, .. } = self.era;
-        Changed { era: Era { nonce, frozen, ttl_max }, items, cursor: Cursor(self.sequence) }
+        Era { nonce, frozen, ttl_max }
+    }
+
+    fn changed<T>(&mut self, items: Vec<T>) -> Changed<T> {
+        Changed { era: self.era(), items, cursor: Cursor(self.sequence) }
     }
 }
