@@ -7,7 +7,7 @@ mod facts;
 mod news;
 mod refresh;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ pub struct View {
     leases: BTreeMap<ResourceId, LeaseRecord>,
     marks: BTreeMap<(MarkKind, String), Mark>,
     declared: BTreeMap<ResourceId, Declared>,
-    listings: HashMap<ListingId, Arc<Listing>>,
+    listings: BTreeMap<ListingId, Arc<Listing>>,
     cursors: Cursors,
     whole_at: Moment,
     /// What was read and not yet told, because the rest of the refresh failed.
@@ -81,7 +81,7 @@ impl View {
             leases: BTreeMap::new(),
             marks: BTreeMap::new(),
             declared: BTreeMap::new(),
-            listings: HashMap::new(),
+            listings: BTreeMap::new(),
             cursors: Cursors::START,
             whole_at: Moment::default(),
             news: News::Nothing,

@@ -138,9 +138,7 @@ impl View {
 
     /// The listings in use, in a fixed order: their places are what the plan calls them by.
     fn listing_order(&self) -> Vec<&ListingId> {
-        let mut order: Vec<&ListingId> = self.listings.keys().collect();
-        order.sort_unstable();
-        order
+        self.listings.keys().collect()
     }
 
     /// Every listed resource with the listings it is in.

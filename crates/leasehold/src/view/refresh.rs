@@ -209,10 +209,11 @@ impl View {
 
     /// Listings that are published and not known. Those that nobody publishes any more are forgotten.
     fn missing_listings(&mut self) -> Vec<ListingId> {
-        let used: Vec<ListingId> =
-            self.living().filter_map(|session| session.profile.listing.clone()).collect();
-        self.listings.retain(|id, _| used.contains(id));
-        used.into_iter().filter(|id| !self.listings.contains_key(id)).collect()
+        let Self { sessions, listings, .. } = self;
+        let living = sessions.values().filter(|session| !session.ended);
+        let used: Vec<&ListingId> = living.filter_map(|session| session.profile.listing.as_ref()).collect();
+        listings.retain(|id, _| used.contains(&id));
+        used.into_iter().filter(|id| !listings.contains_key(*id)).cloned().collect()
     }
 
     fn take_listing(&mut self, id: ListingId, listing: Listing) {
