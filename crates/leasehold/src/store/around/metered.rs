@@ -1,7 +1,10 @@
 //! Every call is counted and timed.
 
+use std::collections::HashMap;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use metrics::{Key, Label, Level, Metadata};
 
 use super::{Around, Manner};
 use crate::clock::{Clock, SystemClock};
@@ -15,12 +18,45 @@ pub type Metered = Around<Measure>;
 #[derive(Debug)]
 pub struct Measure {
     clock: Arc<dyn Clock>,
+    named: RwLock<HashMap<&'static str, Arc<Named>>>,
+}
+
+/// What is told of one call. To put the names together takes longer than to find by them what counts.
+#[derive(Debug)]
+struct Named {
+    answered: Key,
+    failed: Key,
+    seconds: Key,
+}
+
+const METADATA: Metadata<'static> = Metadata::new(module_path!(), Level::INFO, Some(module_path!()));
+
+impl Named {
+    fn of(call: &'static str) -> Self {
+        let counted = |outcome| {
+            let labels = vec![Label::new("call", call), Label::new("outcome", outcome)];
+            Key::from_parts("leasehold_store_calls_total", labels).to_retained()
+        };
+        let labels = vec![Label::new("call", call)];
+        let seconds = Key::from_parts("leasehold_store_call_seconds", labels).to_retained();
+        Self { answered: counted("answered"), failed: counted("failed"), seconds }
+    }
+}
+
+impl Measure {
+    fn named(&self, call: &'static str) -> Arc<Named> {
+        if let Some(named) = self.named.read().unwrap_or_else(PoisonError::into_inner).get(call) {
+            return Arc::clone(named);
+        }
+        let mut all = self.named.write().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(all.entry(call).or_insert_with(|| Arc::new(Named::of(call))))
+    }
 }
 
 impl Metered {
     /// Measures every call of the store.
     pub fn new(store: Arc<dyn Store>) -> Self {
-        Self::with(store, Measure { clock: Arc::new(SystemClock) })
+        Self::with(store, Measure { clock: Arc::new(SystemClock), named: RwLock::default() })
     }
 }
 
@@ -32,10 +68,13 @@ impl Manner for Measure {
     ) -> Result<T, StoreError> {
         let begun = self.clock.now();
         let answer = answer.await;
-        let outcome = if answer.is_ok() { "answered" } else { "failed" };
-        metrics::counter!("leasehold_store_calls_total", "call" => call, "outcome" => outcome).increment(1);
         let seconds = self.clock.now().since(begun).as_secs_f64();
-        metrics::histogram!("leasehold_store_call_seconds", "call" => call).record(seconds);
+        let named = self.named(call);
+        let counted = if answer.is_ok() { &named.answered } else { &named.failed };
+        metrics::with_recorder(|recorder| {
+            recorder.register_counter(counted, &METADATA).increment(1);
+            recorder.register_histogram(&named.seconds, &METADATA).record(seconds);
+        });
         answer
     }
 }
