@@ -56,8 +56,8 @@ mod tests {
     #[test]
     fn whoever_is_alone_leaves_the_lock_alone_now_and_then() {
         let mut company = Company::default();
-        let rests = (0..100).filter(|millis| !company.breath(7, false, at(*millis)).is_zero()).count();
-        assert_eq!(rests, 5, "in a tenth of a second");
+        let rests = (0..=100).filter(|millis| !company.breath(7, false, at(*millis)).is_zero());
+        assert_eq!(rests.collect::<Vec<_>>(), [0, 20, 40, 60, 80, 100]);
     }
 
     #[test]
@@ -68,6 +68,7 @@ mod tests {
         assert_eq!(company.breath(8, false, at(2)), BREATH);
         assert_eq!(company.breath(8, false, at(3)), BREATH);
         assert_eq!(company.breath(8, true, at(599_000)), LONG_BREATH);
+        assert!(company.is_expected(at(600_001)) && !company.is_expected(at(600_002)), "after ten minutes");
         let later = (600_100..600_110).filter(|millis| !company.breath(8, true, at(*millis)).is_zero());
         assert_eq!(later.count(), 1, "they are gone");
     }
