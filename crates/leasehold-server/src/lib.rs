@@ -35,6 +35,7 @@ mod rest;
 mod routes;
 mod serve;
 mod settings;
+mod shortcut;
 mod tls;
 
 pub use openapi::document as openapi;

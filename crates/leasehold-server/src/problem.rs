@@ -95,6 +95,11 @@ impl Problem {
         Self { status, error, message: hide(message.into()), current: None, retry_after: None }
     }
 
+    /// Nobody was let in to ask for this.
+    pub(crate) fn nobody() -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "unauthorized", "nobody was let in to ask for this")
+    }
+
     /// What was sent cannot be used.
     pub(crate) fn invalid(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", message)

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use axum::body::to_bytes;
+use axum::body::HttpBody;
 use axum::extract::{FromRequest, FromRequestParts, MatchedPath, Request, State};
 use axum::http::header::CONTENT_LENGTH;
 use axum::http::request::Parts;
@@ -12,11 +12,12 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use leasehold::clock;
 use leasehold::lease::Nonce;
 use serde::de::DeserializeOwned;
 
-use crate::access;
+use crate::access::{self, Identity};
 use crate::app::App;
 use crate::metrics::Found;
 use crate::problem::{Problem, Words};
@@ -72,24 +73,58 @@ fn trace_id(headers: &HeaderMap) -> Option<&str> {
 ///
 /// One layer does both: each one more has the request and its answer boxed and moved once more.
 pub(crate) async fn answer(State(app): State<App>, request: Request, next: Next) -> Response {
-    let admitted = async |mut request: Request| match access::admit(&app, &mut request).await {
-        Ok(()) => next.run(request).await,
-        Err(problem) => problem.into_response(),
-    };
-    finished(request, admitted, count).await
+    let matched = request.extensions().get::<MatchedPath>().cloned();
+    let route = matched.as_ref().map(MatchedPath::as_str);
+    let admitted =
+        async |mut request: Request| match access::admit(&app, route, request.method(), request.headers())
+            .await
+        {
+            Ok(identity) => {
+                if let Some(identity) = identity {
+                    request.extensions_mut().insert(identity);
+                }
+                next.run(request).await
+            }
+            Err(problem) => problem.into_response(),
+        };
+    finished(route, request, admitted, count).await
 }
 
 /// Around every request that needs no key.
 pub(crate) async fn finish(request: Request, next: Next) -> Response {
     // Nobody knows who counts in a process that is no control plane, and since when.
     let count = |route: &str, status| counter(route, status).increment(1);
-    finished(request, |request| next.run(request), count).await
+    let matched = request.extensions().get::<MatchedPath>().cloned();
+    let route = matched.as_ref().map(MatchedPath::as_str);
+    finished(route, request, |request| next.run(request), count).await
+}
+
+/// The same for a request that goes to its handler without the router: `handle` gets it with whoever sent it.
+pub(crate) async fn answer_at<B, F: Future<Output = Response>>(
+    route: &'static str,
+    app: &App,
+    request: http::Request<B>,
+    handle: impl FnOnce(http::Request<B>, Option<Identity>) -> F,
+) -> Response {
+    let admitted = async |request: http::Request<B>| match access::admit(
+        app,
+        Some(route),
+        request.method(),
+        request.headers(),
+    )
+    .await
+    {
+        Ok(identity) => handle(request, identity).await,
+        Err(problem) => problem.into_response(),
+    };
+    finished(Some(route), request, admitted, count).await
 }
 
 /// Has a request answered: writes problems out, names the request, counts and logs it.
-async fn finished<F: Future<Output = Response>>(
-    request: Request,
-    answer: impl FnOnce(Request) -> F,
+async fn finished<B, F: Future<Output = Response>>(
+    route: Option<&str>,
+    request: http::Request<B>,
+    answer: impl FnOnce(http::Request<B>) -> F,
     count: fn(&str, StatusCode),
 ) -> Response {
     let began = clock::now();
@@ -97,8 +132,7 @@ async fn finished<F: Future<Output = Response>>(
     let trace = trace_id(request.headers()).map(str::to_owned);
     let method = request.method().clone();
     let words = words(request.uri().path());
-    let matched = request.extensions().get::<MatchedPath>().cloned();
-    let route = matched.as_ref().map_or("none", MatchedPath::as_str);
+    let route = route.unwrap_or("none");
     #[cfg(feature = "otlp")]
     let span = crate::otlp::span(&method, route, &id, request.headers());
     let answering = answer(request);
@@ -175,7 +209,11 @@ impl FromRequest<App> for Raw {
 }
 
 /// The body of a request, which must not be larger nor take longer.
-pub(crate) async fn read(request: Request, max: usize, within: Duration) -> Result<Bytes, Problem> {
+pub(crate) async fn read<B>(request: http::Request<B>, max: usize, within: Duration) -> Result<Bytes, Problem>
+where
+    B: HttpBody<Data = Bytes>,
+    B::Error: Into<axum::BoxError>,
+{
     let too_large = || {
         let said = format!("the body is larger than the {max} bytes that are allowed");
         Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", said)
@@ -185,26 +223,16 @@ pub(crate) async fn read(request: Request, max: usize, within: Duration) -> Resu
     if announced.is_some_and(|length: usize| length > max) {
         return Err(too_large());
     }
-    match tokio::time::timeout(within, to_bytes(request.into_body(), max)).await {
-        Ok(Ok(bytes)) => Ok(bytes),
-        Ok(Err(error)) if is_too_long(&error) => Err(too_large()),
+    let reading = Limited::new(request.into_body(), max).collect();
+    match tokio::time::timeout(within, reading).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
         Ok(Err(_)) => Err(Problem::malformed("the body did not arrive whole")),
         Err(_) => {
             let said = format!("the body did not arrive within {within:?}");
             Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "too_slow", said))
         }
     }
-}
-
-fn is_too_long(error: &axum::Error) -> bool {
-    let mut source: Option<&dyn std::error::Error> = Some(error);
-    while let Some(error) = source {
-        if error.is::<http_body_util::LengthLimitError>() {
-            return true;
-        }
-        source = error.source();
-    }
-    false
 }
 
 /// A JSON body, whatever its `Content-Type` says: plain `curl -d` is understood. An empty one is an empty object.

@@ -10,8 +10,8 @@ pub(crate) mod tokens;
 use std::sync::Arc;
 
 use axum::extract::{FromRequestParts, RawPathParams};
-use axum::http::StatusCode;
 use axum::http::request::Parts;
+use axum::http::{StatusCode, Uri};
 use leasehold::{Pool, ResourceId};
 use serde::de::DeserializeOwned;
 
@@ -37,9 +37,8 @@ pub(crate) struct AtResource {
 }
 
 impl InPool {
-    async fn of(parts: &mut Parts, app: &App, name: String) -> Answer<Self> {
-        let identity = Identity::from_request_parts(parts, app).await?;
-        Ok(Self { pool: identity.pool(&name)?, name, identity })
+    fn of(identity: Identity, name: &str) -> Answer<Self> {
+        Ok(Self { pool: identity.pool(name)?, name: name.to_owned(), identity })
     }
 
     /// The desk of the pool, made if there is none.
@@ -62,6 +61,12 @@ impl InPool {
 }
 
 impl AtResource {
+    pub(crate) fn of(identity: Identity, pool: &str, resource: &str) -> Answer<Self> {
+        let within = InPool::of(identity, pool)?;
+        let resource = ResourceId::new(resource).map_err(|error| Problem::invalid(error.to_string()))?;
+        Ok(Self { within, resource })
+    }
+
     /// The desk of the pool, if there is anything in it.
     pub(crate) async fn desk(&self, app: &App) -> Answer<Arc<Desk>> {
         let desk = app.holders().desk_if_known(&self.within.pool).await?;
@@ -73,8 +78,8 @@ impl FromRequestParts<App> for InPool {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Answer<Self> {
-        let Path(name) = Path::from_request_parts(parts, app).await?;
-        Self::of(parts, app, name).await
+        let Path(name): Path<String> = Path::from_request_parts(parts, app).await?;
+        Self::of(Identity::from_request_parts(parts, app).await?, &name)
     }
 }
 
@@ -87,11 +92,9 @@ impl FromRequestParts<App> for AtResource {
             .map_err(|error| Problem::malformed(format!("the path cannot be read: {error}")))?;
         let named = |name: &str| named.iter().find(|(of, _)| *of == name).map(|(_, value)| value);
         // Cameras have a route of their own, which does not name their pool.
-        let name = named("pool").unwrap_or(CAMERAS).to_owned();
+        let pool = named("pool").unwrap_or(CAMERAS);
         let resource = named("resource").or_else(|| named("camera_uuid")).unwrap_or_default();
-        let within = InPool::of(parts, app, name).await?;
-        let resource = ResourceId::new(resource).map_err(|error| Problem::invalid(error.to_string()))?;
-        Ok(Self { within, resource })
+        Self::of(Identity::from_request_parts(parts, app).await?, pool, resource)
     }
 }
 
@@ -102,7 +105,13 @@ impl<T: DeserializeOwned> FromRequestParts<App> for Query<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Answer<Self> {
-        let taken = axum::extract::Query::try_from_uri(&parts.uri);
+        Self::of(&parts.uri)
+    }
+}
+
+impl<T: DeserializeOwned> Query<T> {
+    pub(crate) fn of(uri: &Uri) -> Answer<Self> {
+        let taken = axum::extract::Query::try_from_uri(uri);
         let wrong = |error: axum::extract::rejection::QueryRejection| {
             Problem::invalid(format!("the query cannot be used: {error}"))
         };

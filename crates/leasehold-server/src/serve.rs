@@ -27,6 +27,7 @@ use crate::holders::Holders;
 use crate::metrics::Metrics;
 use crate::routes;
 use crate::settings::{Limits, Settings};
+use crate::shortcut::Served;
 use crate::tls::{Tls, TlsError};
 
 /// A control plane cannot start.
@@ -121,10 +122,10 @@ pub async fn start(settings: Settings, store: Arc<dyn Store>) -> Result<Running,
         .max_concurrent_streams(256)
         .keep_alive_interval(Duration::from_secs(20));
     // Both `/scenes` and `/scenes/` are understood.
-    let service = NormalizePath::trim_trailing_slash(routes::router(app.clone()));
-    let service = ServiceExt::<Request>::into_make_service_with_connect_info::<SocketAddr>(service);
+    let router = NormalizePath::trim_trailing_slash(routes::router(app.clone()));
+    let served = ServiceExt::<Request>::into_make_service(Served::new(app.clone(), router));
     tokio::spawn(crate::levels::measure(app.clone()));
-    let serving = tokio::spawn(server.serve(service));
+    let serving = tokio::spawn(server.serve(served));
     let tls = tls.map(|tls| (tls.clone(), tokio::spawn(tls.watch()).abort_handle()));
     let sweeping = tokio::spawn(sweep(app.clone())).abort_handle();
     Ok(Running { address, handle, serving, tls, app, relays, sweeping })

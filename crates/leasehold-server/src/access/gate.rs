@@ -1,23 +1,26 @@
 //! Where every request passes before anything looks at what it says.
 
-use axum::extract::{MatchedPath, Request};
+use axum::http::{HeaderMap, Method};
 
 use super::needs::Need;
-use super::session;
+use super::{Identity, session};
 use crate::app::App;
 use crate::problem::Answer;
 
-/// Lets pass who may, as whom it knows them to be.
-pub(crate) async fn admit(app: &App, request: &mut Request) -> Answer<()> {
-    let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
-    let need = Need::of(request.method(), route);
+/// Lets pass who may, and says as whom it knows them; nobody where nobody need be known.
+pub(crate) async fn admit(
+    app: &App,
+    route: Option<&str>,
+    method: &Method,
+    headers: &HeaderMap,
+) -> Answer<Option<Identity>> {
+    let need = Need::of(method, route);
     if need == Need::Nothing {
-        return Ok(());
+        return Ok(None);
     }
-    let identity = app.access().who(request.headers()).await?;
-    session::check(&identity, request.method(), request.headers())?;
+    let identity = app.access().who(headers).await?;
+    session::check(&identity, method, headers)?;
     app.rates().spend(&identity)?;
     need.check(&identity)?;
-    request.extensions_mut().insert(identity);
-    Ok(())
+    Ok(Some(identity))
 }

@@ -4,7 +4,7 @@
 //! the way out. What is not the caller's has no name for it, so it cannot be asked for.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
@@ -34,14 +34,11 @@ struct Inner {
 impl Identity {
     /// Somebody on this machine, where no key was ever made.
     pub(crate) fn open() -> Self {
-        Self(Arc::new(Inner {
-            role: Role::Admin,
-            key: None,
-            pools: None,
-            tenant: None,
-            name: None,
-            session: None,
-        }))
+        static OPEN: LazyLock<Identity> = LazyLock::new(|| {
+            let (key, pools, tenant, name, session) = Default::default();
+            Identity(Arc::new(Inner { role: Role::Admin, key, pools, tenant, name, session }))
+        });
+        OPEN.clone()
     }
 
     /// Whoever has this key.
@@ -162,9 +159,7 @@ impl<S: Sync> FromRequestParts<S> for Identity {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Answer<Self> {
-        let nobody =
-            || Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", "nobody was let in to ask for this");
-        parts.extensions.get().cloned().ok_or_else(nobody)
+        parts.extensions.get().cloned().ok_or_else(Problem::nobody)
     }
 }
 

@@ -1,5 +1,8 @@
 //! Which role each route needs, in one table. What is not in it is for admins only; a test compares it with the routes.
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 use axum::http::Method;
 
 use super::Identity;
@@ -126,20 +129,25 @@ const TABLE: &[(&str, &str, Need)] = &[
     ("POST", "/api/v1/store/declare", RUN),
 ];
 
+/// The same by route: every request is looked up.
+static BY_ROUTE: LazyLock<HashMap<&str, Vec<(&str, Need)>>> = LazyLock::new(|| {
+    let mut routes: HashMap<&str, Vec<(&str, Need)>> = HashMap::new();
+    for (method, route, need) in TABLE {
+        routes.entry(route).or_default().push((method, *need));
+    }
+    routes
+});
+
 impl Need {
     /// What a request asks for, by its method and the route that it matched.
     pub(super) fn of(method: &Method, route: Option<&str>) -> Self {
         // There is nothing at all: enough to be anybody.
         let Some(route) = route else { return LOOK };
+        let Some(here) = BY_ROUTE.get(route) else { return OWN };
         let method = if method == Method::HEAD { "GET" } else { method.as_str() };
-        let mut here = TABLE.iter().filter(|(_, path, _)| *path == route).peekable();
-        let known = here.peek().is_some();
-        match here.find(|(of, _, _)| *of == method) {
-            Some((_, _, need)) => *need,
-            // The route is there, but not for this method, which is all that will be said.
-            None if known => LOOK,
-            None => OWN,
-        }
+        let found = here.iter().find(|(of, _)| *of == method);
+        // A route that is there, but not for this method, says that and no more.
+        found.map_or(LOOK, |(_, need)| *need)
     }
 
     pub(super) fn check(self, identity: &Identity) -> Answer<()> {

@@ -37,13 +37,19 @@ pub(crate) struct Head {
     version: Option<HeaderValue>,
 }
 
+impl Head {
+    pub(crate) fn of(headers: &HeaderMap) -> Self {
+        let header = |name| headers.get(name).cloned();
+        let (idempotency, holder_id) = (header(IDEMPOTENCY), header(HOLDER_ID));
+        Self { idempotency, holder_id, version: header(VERSION) }
+    }
+}
+
 impl<S: Sync> FromRequestParts<S> for Head {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        let header = |name| parts.headers.get(name).cloned();
-        let (idempotency, holder_id) = (header(IDEMPOTENCY), header(HOLDER_ID));
-        Ok(Self { idempotency, holder_id, version: header(VERSION) })
+        Ok(Self::of(&parts.headers))
     }
 }
 

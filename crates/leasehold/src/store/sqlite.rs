@@ -50,6 +50,7 @@ use self::files::Identity;
 use self::ledger::LINES_MAX;
 use self::queue::Queue;
 use self::reader::{About, Question};
+use self::sessions::Opening;
 use self::transaction::Transaction;
 use self::watch::Watch;
 use self::writer::{Class, Ground, Work, Writer};
@@ -236,7 +237,7 @@ impl LeaseStore for SqliteStore {
     }
 
     async fn open(&self, session: &OpenSession) -> Result<Answer<Nonce>, StoreError> {
-        let session = session.clone();
+        let session = Opening::of(session)?;
         self.write((Class::Durable, Ground::Rows), move |txn| sessions::open(txn, &session)).await
     }
 
@@ -293,7 +294,7 @@ impl LeaseStore for SqliteStore {
     }
 
     async fn claim(&self, session: &OpenSession, wanted: &Wanted) -> Result<Answer<Claimed>, StoreError> {
-        let (session, wanted) = (session.clone(), wanted.clone());
+        let (session, wanted) = (Opening::of(session)?, wanted.clone());
         self.write((Class::Durable, Ground::Notes), move |txn| leases::claim(txn, &session, &wanted)).await
     }
 

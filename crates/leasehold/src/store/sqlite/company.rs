@@ -2,7 +2,8 @@
 //!
 //! SQLite gives its lock to whoever asks at the right moment. A writer that always has something to write would keep it for
 //! itself, and the heartbeats of other processes would wait: between two batches it leaves the lock alone. Where nobody else has
-//! been seen for a while that is time lost, so there it happens now and then only, for whoever comes.
+//! been seen for a while that is time lost, so there it happens now and then only, for whoever comes, and not where the writer itself
+//! had nothing to write for as long.
 
 use std::time::Duration;
 
@@ -23,9 +24,16 @@ pub(super) struct Company {
     version: Option<i64>,
     seen: Option<Moment>,
     breathed: Option<Moment>,
+    /// For how long there was nothing to write since.
+    idle: Duration,
 }
 
 impl Company {
+    /// There was nothing to write for a while: the lock was free.
+    pub(super) fn was_idle(&mut self, so_long: Duration) {
+        self.idle += so_long;
+    }
+
     /// How long to leave the lock alone after a batch. `version` is a number that others change by writing.
     pub(super) fn breath(&mut self, version: i64, long: bool, now: Moment) -> Duration {
         if self.version.replace(version).is_some_and(|before| before != version) {
@@ -36,7 +44,9 @@ impl Company {
             return Duration::ZERO;
         }
         self.breathed = Some(now);
-        if long { LONG_BREATH } else { BREATH }
+        let breath = if long { LONG_BREATH } else { BREATH };
+        let idle = std::mem::take(&mut self.idle);
+        if !self.is_expected(now) && idle >= breath { Duration::ZERO } else { breath }
     }
 
     /// Whether somebody else was here not long ago.
@@ -58,6 +68,21 @@ mod tests {
         let mut company = Company::default();
         let rests = (0..=100).filter(|millis| !company.breath(7, false, at(*millis)).is_zero());
         assert_eq!(rests.collect::<Vec<_>>(), [0, 20, 40, 60, 80, 100]);
+    }
+
+    #[test]
+    fn whoever_had_nothing_to_write_has_left_the_lock_alone() {
+        let mut company = Company::default();
+        assert!(!company.breath(7, false, at(0)).is_zero());
+        company.was_idle(BREATH / 2);
+        company.was_idle(BREATH / 2);
+        assert!(company.breath(7, false, at(20)).is_zero(), "others had their chance");
+        company.was_idle(BREATH - Duration::from_nanos(1));
+        assert_eq!(company.breath(7, false, at(40)), BREATH, "what was before does not count again");
+        company.was_idle(BREATH);
+        assert_eq!(company.breath(7, true, at(60)), LONG_BREATH, "it held the lock for longer than that");
+        company.was_idle(BREATH);
+        assert_eq!(company.breath(8, false, at(80)), BREATH, "somebody is there");
     }
 
     #[test]

@@ -5,10 +5,10 @@
 
 use super::failure::Stop;
 use super::notes::{Note, Sum};
-use super::sessions::{json, millis, parse, session};
+use super::sessions::{Opening, json, parse, session};
 use super::transaction::Transaction;
 use crate::lease::{MemberId, Pool, ResourceId, TOKEN_MAX, Term, Token};
-use crate::store::{Answer, Claimed, OpenSession, Wanted};
+use crate::store::{Answer, Claimed, Wanted};
 
 /// How many things are noted before they are settled, so that whoever settles them does not take long.
 const NOTES_MAX: usize = 4096;
@@ -80,7 +80,7 @@ impl Draft {
 /// Claims by a note. `None` if the rows have to be asked: then nothing was done.
 pub(super) fn claim(
     txn: &mut Transaction<'_>,
-    open: &OpenSession,
+    open: &Opening,
     wanted: &Wanted,
 ) -> Result<Option<Answer<Claimed>>, Stop> {
     if !txn.takes_notes() || txn.draft().has(&open.id) || session(txn, &open.id)?.is_some() {
@@ -104,7 +104,7 @@ pub(super) fn claim(
         return Ok(None);
     }
     let (id, pool, resource) = (open.id.clone(), pool.clone(), resource.clone());
-    let (profile, ttl_ms, seq) = (json(&open.profile)?, millis(open.ttl), txn.step());
+    let (profile, ttl_ms, seq) = (open.profile.clone(), open.ttl_ms, txn.step());
     txn.raise_ttl_max(ttl_ms);
     txn.tell(&pool);
     let term = Term { resource: resource.clone(), token };
@@ -150,7 +150,7 @@ mod tests {
     }
 
     fn granted(txn: &mut Transaction<'_>, name: &str) -> MemberId {
-        let open = member::session("one");
+        let open = Opening::of(&member::session("one")).expect("it is JSON");
         let claimed = claim(txn, &open, &member::wanted(name)).expect("claimed");
         assert!(matches!(claimed, Some(Answer::Done(Claimed::Granted { .. }))), "{claimed:?}");
         open.id
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn many_who_have_rows_share_a_commit_with_what_is_noted() {
         let connection = file();
-        let members = ["two", "three"].map(member::session);
+        let members = ["two", "three"].map(|name| Opening::of(&member::session(name)).expect("it is JSON"));
         let mut txn = begin(&connection);
         for open in &members {
             let opened = sessions::open(&mut txn, open).expect("opened");

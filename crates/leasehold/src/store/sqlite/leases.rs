@@ -5,7 +5,7 @@ use rusqlite::named_params;
 use super::draft;
 use super::era::integer;
 use super::failure::{Failure, Stop};
-use super::sessions::{self, Session, meet, millis, parse, raise, session};
+use super::sessions::{self, Opening, Session, meet, millis, parse, raise, session};
 use super::transaction::{Standing, Transaction};
 use crate::lease::{MemberId, Nonce, Pool, TOKEN_MAX, Term, Token};
 use crate::store::{
@@ -33,7 +33,7 @@ pub(super) fn acquire(
 /// Opens a session and acquires with it in the same transaction, unless somebody has the resource.
 pub(super) fn claim(
     txn: &mut Transaction<'_>,
-    open: &OpenSession,
+    open: &Opening,
     wanted: &Wanted,
 ) -> Result<Answer<Claimed>, Stop> {
     if let Some(answer) = draft::claim(txn, open, wanted)? {

@@ -30,8 +30,9 @@ struct Waiting<J> {
     rest: VecDeque<J>,
     /// Whether the last batch was urgent: then the rest has its turn, however many heartbeats there are.
     rest_is_next: bool,
-    /// How many must wait before whoever takes them is woken, unless one is urgent.
-    wanted: usize,
+    /// For how many whoever takes them sleeps, unless one is urgent; `None` while nobody sleeps. To wake somebody costs a call of the
+    /// system even if nobody is there.
+    awaited: Option<usize>,
     closed: bool,
 }
 
@@ -40,15 +41,24 @@ impl<J> Waiting<J> {
         self.urgent.len() + self.rest.len()
     }
 
-    fn is_worth_waking_for(&self) -> bool {
-        self.closed || !self.urgent.is_empty() || self.rest.len() >= self.wanted.max(1)
+    fn suffices(&self, wanted: usize) -> bool {
+        self.closed || !self.urgent.is_empty() || self.rest.len() >= wanted.max(1)
+    }
+
+    /// Whether somebody is to be woken, who then sleeps no more.
+    fn wakes(&mut self) -> bool {
+        let wakes = self.awaited.is_some_and(|wanted| self.suffices(wanted));
+        if wakes {
+            self.awaited = None;
+        }
+        wakes
     }
 }
 
 impl<J> Default for Queue<J> {
     fn default() -> Self {
         let (urgent, rest) = Default::default();
-        let waiting = Waiting { urgent, rest, rest_is_next: false, wanted: 1, closed: false };
+        let waiting = Waiting { urgent, rest, rest_is_next: false, awaited: None, closed: false };
         Self { waiting: Mutex::new(waiting), came: Condvar::new() }
     }
 }
@@ -65,7 +75,7 @@ impl<J> Queue<J> {
         } else {
             waiting.rest.push_back(job)
         }
-        let wakes = waiting.is_worth_waking_for();
+        let wakes = waiting.wakes();
         drop(waiting);
         if wakes {
             self.came.notify_one();
@@ -81,16 +91,20 @@ impl<J> Queue<J> {
     /// The same, with some patience for `wanted` of them once there is one.
     pub(super) fn take_together(&self, max: usize, wanted: usize, patience: Duration) -> Option<Vec<J>> {
         let mut waiting = self.lock();
-        while !waiting.is_worth_waking_for() {
+        while !waiting.suffices(1) {
+            waiting.awaited = Some(1);
             waiting = self.came.wait(waiting).unwrap_or_else(PoisonError::into_inner);
         }
-        waiting.wanted = wanted;
-        if !waiting.is_worth_waking_for() && !patience.is_zero() {
-            let few = |waiting: &mut Waiting<J>| !waiting.is_worth_waking_for();
+        if !waiting.suffices(wanted) && !patience.is_zero() {
+            let few = |waiting: &mut Waiting<J>| {
+                let few = !waiting.suffices(wanted);
+                waiting.awaited = few.then_some(wanted);
+                few
+            };
             let waited = self.came.wait_timeout_while(waiting, patience, few);
             waiting = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        waiting.wanted = 1;
+        waiting.awaited = None;
         if waiting.len() == 0 {
             return None;
         }

@@ -26,8 +26,25 @@ pub(super) struct Session {
 
 impl Session {
     /// One that is being opened.
-    pub(super) fn new(open: &OpenSession) -> Self {
-        Self { pool: open.pool.clone(), ttl_ms: millis(open.ttl), beat: 0, ended: false, reasserted: None }
+    pub(super) fn new(open: &Opening) -> Self {
+        Self { pool: open.pool.clone(), ttl_ms: open.ttl_ms, beat: 0, ended: false, reasserted: None }
+    }
+}
+
+/// A session to open, as its row will have it. Whoever calls makes this of it: the writer has the least time of all.
+#[derive(Debug, Clone)]
+pub(super) struct Opening {
+    pub(super) id: MemberId,
+    pub(super) pool: Pool,
+    pub(super) ttl_ms: u64,
+    pub(super) profile: String,
+}
+
+impl Opening {
+    pub(super) fn of(open: &OpenSession) -> Result<Self, Failure> {
+        let OpenSession { pool, id, ttl, profile } = open;
+        let profile = serde_json::to_string(profile).map_err(|error| not_json(&error))?;
+        Ok(Self { id: id.clone(), pool: pool.clone(), ttl_ms: millis(*ttl), profile })
     }
 }
 
@@ -73,7 +90,7 @@ pub(super) fn raise(txn: &mut Transaction<'_>, id: &MemberId, number: BeatNumber
     Ok(())
 }
 
-pub(super) fn open(txn: &mut Transaction<'_>, open: &OpenSession) -> Result<Answer<Nonce>, Stop> {
+pub(super) fn open(txn: &mut Transaction<'_>, open: &Opening) -> Result<Answer<Nonce>, Stop> {
     match session(txn, &open.id)? {
         Some(session) if session.ended => return Ok(Answer::Gone),
         _ if txn.era().frozen => return Ok(Answer::Frozen(txn.era().nonce)),
@@ -84,15 +101,14 @@ pub(super) fn open(txn: &mut Transaction<'_>, open: &OpenSession) -> Result<Answ
 }
 
 /// Writes down a session that is not there.
-pub(super) fn insert(txn: &mut Transaction<'_>, open: &OpenSession, beat: BeatNumber) -> Result<(), Stop> {
-    let ttl_ms = millis(open.ttl);
-    txn.raise_ttl_max(ttl_ms);
+pub(super) fn insert(txn: &mut Transaction<'_>, open: &Opening, beat: BeatNumber) -> Result<(), Stop> {
+    txn.raise_ttl_max(open.ttl_ms);
     let params = named_params! {
         ":id": open.id.as_str(),
         ":pool": open.pool.as_str(),
-        ":ttl_ms": integer(ttl_ms),
+        ":ttl_ms": integer(open.ttl_ms),
         ":beat": integer(beat.0),
-        ":profile": json(&open.profile)?,
+        ":profile": open.profile,
         ":seq": txn.step(),
     };
     txn.run(include_str!("open.sql"), params)?;
@@ -259,6 +275,9 @@ pub(super) fn unreadable(error: impl std::error::Error + Send + Sync + 'static) 
 }
 
 pub(super) fn json(value: &impl serde::Serialize) -> Result<String, Stop> {
-    serde_json::to_string(value)
-        .map_err(|error| Failure::misconfigured(format!("cannot be written as JSON: {error}")).into())
+    serde_json::to_string(value).map_err(|error| not_json(&error).into())
+}
+
+fn not_json(error: &serde_json::Error) -> Failure {
+    Failure::misconfigured(format!("cannot be written as JSON: {error}"))
 }

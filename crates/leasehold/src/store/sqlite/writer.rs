@@ -167,8 +167,10 @@ impl Writer {
         let shared = Arc::clone(&self.shared);
         let _close = CloseOnExit(&shared.writes);
         let (mut wanted, mut patience) = (1, Duration::ZERO);
+        let mut ended = clock::now();
         while let Some(mut batch) = shared.writes.take_together(BATCH_MAX, wanted, patience) {
             let began = clock::now();
+            self.company.was_idle(began.since(ended));
             let outcome = self.commit(&mut batch);
             // Callers come again when they are answered. With half of them in every commit the others are served meanwhile: fewer
             // would be more commits, and while all wait for the disk nobody works.
@@ -189,6 +191,7 @@ impl Writer {
             if !self.breath.is_zero() && shared.writes.len() > 0 {
                 std::thread::sleep(self.breath);
             }
+            ended = clock::now();
         }
     }
 
