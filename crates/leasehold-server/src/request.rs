@@ -75,18 +75,29 @@ fn trace_id(headers: &HeaderMap) -> Option<&str> {
 pub(crate) async fn answer(State(app): State<App>, request: Request, next: Next) -> Response {
     let matched = request.extensions().get::<MatchedPath>().cloned();
     let route = matched.as_ref().map(MatchedPath::as_str);
-    let admitted =
-        async |mut request: Request| match access::admit(&app, route, request.method(), request.headers())
-            .await
-        {
-            Ok(identity) => {
-                if let Some(identity) = identity {
-                    request.extensions_mut().insert(identity);
-                }
-                next.run(request).await
-            }
+    let run = async |mut request: Request, identity: Option<Identity>| {
+        if let Some(identity) = identity {
+            request.extensions_mut().insert(identity);
+        }
+        next.run(request).await
+    };
+    answer_at(&app, route, request, run).await
+}
+
+/// The same around whatever a request is handled by: that gets it with whoever sent it.
+pub(crate) async fn answer_at<B, F: Future<Output = Response>>(
+    app: &App,
+    route: Option<&str>,
+    request: http::Request<B>,
+    handle: impl FnOnce(http::Request<B>, Option<Identity>) -> F,
+) -> Response {
+    let admitted = async |request: http::Request<B>| {
+        let (method, headers) = (request.method(), request.headers());
+        match access::admit(app, route, method, headers).await {
+            Ok(identity) => handle(request, identity).await,
             Err(problem) => problem.into_response(),
-        };
+        }
+    };
     finished(route, request, admitted, count).await
 }
 
@@ -97,27 +108,6 @@ pub(crate) async fn finish(request: Request, next: Next) -> Response {
     let matched = request.extensions().get::<MatchedPath>().cloned();
     let route = matched.as_ref().map(MatchedPath::as_str);
     finished(route, request, |request| next.run(request), count).await
-}
-
-/// The same for a request that goes to its handler without the router: `handle` gets it with whoever sent it.
-pub(crate) async fn answer_at<B, F: Future<Output = Response>>(
-    route: &'static str,
-    app: &App,
-    request: http::Request<B>,
-    handle: impl FnOnce(http::Request<B>, Option<Identity>) -> F,
-) -> Response {
-    let admitted = async |request: http::Request<B>| match access::admit(
-        app,
-        Some(route),
-        request.method(),
-        request.headers(),
-    )
-    .await
-    {
-        Ok(identity) => handle(request, identity).await,
-        Err(problem) => problem.into_response(),
-    };
-    finished(Some(route), request, admitted, count).await
 }
 
 /// Has a request answered: writes problems out, names the request, counts and logs it.

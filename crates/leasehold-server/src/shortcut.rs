@@ -139,7 +139,7 @@ where
             let handle = async |request, identity| {
                 shortcut.handle(app.clone(), request, identity).await.into_response()
             };
-            Ok(request::answer_at(route, &app, request, handle).await)
+            Ok(request::answer_at(&app, Some(route), request, handle).await)
         })
     }
 }
