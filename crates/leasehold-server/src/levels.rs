@@ -49,6 +49,17 @@ struct Measured {
     seldom_at: Option<Moment>,
 }
 
+impl Measured {
+    /// Another look begins. Where the last ended before the rows did, the store may have dropped some meanwhile, and who misses a
+    /// release finds two who hold the same: nothing from before is held against what comes.
+    fn go_on(&mut self) {
+        if std::mem::take(&mut self.behind) {
+            self.moves = Moves::default();
+            self.judged.clear();
+        }
+    }
+}
+
 /// Measures until the server stops.
 pub(crate) async fn measure(app: App) {
     // What happened before is known but not counted.
@@ -123,11 +134,7 @@ async fn look(desk: &Arc<Desk>, measured: &mut Measured, passed: Duration) {
 
 /// Reads on in the ledger of a pool.
 async fn read(app: &App, desk: &Desk, measured: &mut Measured, begun: u64) -> Result<(), StoreError> {
-    if std::mem::take(&mut measured.behind) {
-        // The store may have dropped rows that were not read in time, and who misses a release finds two who hold the same.
-        measured.moves = Moves::default();
-        measured.judged.clear();
-    }
+    measured.go_on();
     let mut looked = 0;
     loop {
         let reading = app.store().ledger(desk.pool(), None, measured.after, ROWS);
@@ -167,5 +174,28 @@ async fn read(app: &App, desk: &Desk, measured: &mut Measured, begun: u64) -> Re
             return Ok(());
         }
         tokio::task::yield_now().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use leasehold::ledger::Event;
+
+    use super::moves::tests::row;
+    use super::*;
+
+    #[test]
+    fn nothing_is_concluded_across_rows_that_may_be_missing() {
+        let seen = |behind| {
+            let mut measured = Measured { behind, ..Measured::default() };
+            let granted = row("a", Event::Acquired, 1, 1000);
+            measured.moves.take(&granted);
+            measured.judged.push_back(granted);
+            measured.go_on();
+            let moved = measured.moves.take(&row("b", Event::TakenOver, 3, 9000));
+            (moved.is_some(), measured.judged.len(), measured.behind)
+        };
+        assert_eq!(seen(false), (true, 1, false), "nothing lies between the two");
+        assert_eq!(seen(true), (false, 0, false), "whoever had it in between may have let go");
     }
 }

@@ -2,8 +2,8 @@
 //! router.
 //!
 //! Invariant: what is answered is what the router would have its handlers answer. It is the same handlers, behind the same gate, and
-//! whatever is not plainly one of these requests is left to the router. What is saved is time: on its way through the router a request
-//! and its answer are boxed and moved a dozen times, which took a tenth of all that a lease costs.
+//! whatever is not plainly one of these requests is left to the router, on whose way a request and its answer are boxed and moved a
+//! dozen times.
 
 use std::convert::Infallible;
 use std::ops::Range;
@@ -23,6 +23,7 @@ use crate::app::App;
 use crate::cameras::CAMERAS;
 use crate::problem::{Answer, Problem};
 use crate::request::{self, Json, Raw};
+use crate::rest::forms::HolderQuery;
 use crate::rest::leases::{self, Head};
 use crate::rest::{AtResource, Query};
 use crate::routes::RESERVED;
@@ -85,18 +86,18 @@ impl Shortcut {
         let path = request.uri().path();
         let at = AtResource::of(identity, &path[self.pool], &path[self.resource])?;
         let query = match self.to {
-            Handler::Acquire => None,
-            Handler::Renew | Handler::Release => Some(Query::of(request.uri())?),
+            Handler::Acquire => Query(HolderQuery::default()),
+            Handler::Renew | Handler::Release => Query::of(request.uri())?,
         };
         let head = Head::of(request.headers());
         let limits = app.limits();
         let body = request::read(request, limits.body, limits.upload).await?;
-        match (self.to, query) {
-            (Handler::Renew, Some(query)) => {
+        match self.to {
+            Handler::Acquire => leases::acquire(State(app), at, head, Json(request::parse(&body)?)).await,
+            Handler::Renew => {
                 leases::renew(State(app), at, query, head, Raw(body)).await.map(IntoResponse::into_response)
             }
-            (Handler::Release, Some(query)) => leases::release(State(app), at, query, head, Raw(body)).await,
-            _ => leases::acquire(State(app), at, head, Json(request::parse(&body)?)).await,
+            Handler::Release => leases::release(State(app), at, query, head, Raw(body)).await,
         }
     }
 }
@@ -157,8 +158,8 @@ mod tests {
         let at = |to, pool: &str, resource: &str| Some((to, pool.to_owned(), resource.to_owned()));
         let acquire = taken(Method::POST, "/api/v1/scenes/a:b/lease");
         assert_eq!(acquire, at(Handler::Acquire, "scenes", "a:b"));
-        let release = taken(Method::DELETE, "/api/v1/work/1/lease");
-        assert_eq!(release, at(Handler::Release, "work", "1"));
+        let release = taken(Method::DELETE, "/api/v1/jobs/1/lease");
+        assert_eq!(release, at(Handler::Release, "jobs", "1"));
         let renew = taken(Method::POST, "/api/v1/scenes/s/lease/renew");
         assert_eq!(renew, at(Handler::Renew, "scenes", "s"));
     }

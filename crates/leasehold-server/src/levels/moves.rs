@@ -87,12 +87,12 @@ fn before_by(at: u64, ttl: Duration) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use leasehold::{MemberName, Token, clock};
 
     use super::*;
 
-    fn row(member: &str, event: Event, token: u64, at_ms: u64) -> Entry {
+    pub(in crate::levels) fn row(member: &str, event: Event, token: u64, at_ms: u64) -> Entry {
         Entry {
             wall_nanos: at_ms * 1_000_000,
             at: clock::Moment::default(),

@@ -182,6 +182,36 @@ mod tests {
     }
 
     #[test]
+    fn whoever_sleeps_is_woken_by_as_many_as_it_sleeps_for() {
+        let (queue, long) = (Queue::default(), Duration::from_secs(60));
+        let sleeps_for = |wanted: usize| {
+            while queue.lock().awaited != Some(wanted) {
+                std::thread::yield_now();
+            }
+        };
+        std::thread::scope(|scope| {
+            let taken = scope.spawn(|| queue.take_together(9, 2, long));
+            sleeps_for(1);
+            assert!(queue.push("a", false));
+            sleeps_for(2);
+            assert!(queue.push("b", false));
+            assert_eq!(taken.join().expect("taken"), Some(vec!["a", "b"]));
+            assert_eq!(queue.lock().awaited, None, "nobody sleeps");
+            let taken = scope.spawn(|| queue.take_together(9, 2, long));
+            sleeps_for(1);
+            assert!(queue.push("c", false));
+            sleeps_for(2);
+            assert!(queue.push("x", true));
+            assert_eq!(taken.join().expect("taken"), Some(vec!["x"]), "by a heartbeat at once");
+            assert_eq!(queue.take(9), Some(vec!["c"]));
+            let taken = scope.spawn(|| queue.take(9));
+            sleeps_for(1);
+            queue.close();
+            assert_eq!(taken.join().expect("taken"), None, "by the end as well");
+        });
+    }
+
+    #[test]
     fn a_closed_queue_gives_out_what_it_has_and_takes_nothing_in() {
         let queue = Queue::default();
         assert!(queue.push(1, false));
