@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use leasehold::lease::{ResourceId, Term, Token};
 use leasehold::store::conformance::{Member, pool};
-use leasehold::store::{Acquired, Answer, Cursor, Reasserted, Wanted};
+use leasehold::store::{Acquired, Answer, Cursor, Reasserted, Release, Wanted};
 use leasehold_testkit::{Faults, Proxy};
 use redis_server::{OnRedis, address, open};
 
@@ -157,6 +157,41 @@ async fn a_read_that_is_given_up_on_is_gone_on_with_and_finds_what_changed_since
     assert!(given_up > 1, "there was time for everything");
     assert_eq!(read.items, on.store.leases(&work, Cursor::START).await.unwrap().items);
     assert_eq!(reader.leases(&work, read.cursor).await.unwrap().items, [], "the cursor is at the end");
+}
+
+// Members of one process share a handle, and each has come to another place: none takes the other's.
+#[tokio::test]
+async fn readers_that_share_a_handle_and_give_up_by_turns_both_come_to_an_end() {
+    let on = OnRedis::with("").await;
+    let (mut one, work) = (Member::join(&on.store, "one").await, pool("work"));
+    let terms = take_all(&mut one, 20_000).await;
+    let middle = on.store.leases(&work, Cursor::START).await.unwrap().cursor;
+    let releases: Vec<Release> = terms.into_iter().map(|term| Release { term, offer: None }).collect();
+    for batch in releases.chunks(100).take(100) {
+        assert!(matches!(one.release(batch).await, Answer::Done(_)));
+    }
+    let way = Proxy::to(on.server.port());
+    let reader = open(&format!("redis://127.0.0.1:{}", way.port()).parse().unwrap()).await;
+    way.set(Faults { delay: Duration::from_millis(20), ..Faults::default() });
+    let mut reading = vec![Cursor::START, middle];
+    for _ in 0..300 {
+        let mut unfinished = Vec::new();
+        for since in reading {
+            let read = tokio::time::timeout(Duration::from_millis(300), reader.leases(&work, since)).await;
+            match read {
+                Ok(read) => {
+                    let whole = on.store.leases(&work, since).await.unwrap().items;
+                    assert_eq!(read.expect("the store answers").items, whole);
+                }
+                Err(_) => unfinished.push(since),
+            }
+        }
+        reading = unfinished;
+        if reading.is_empty() {
+            return;
+        }
+    }
+    panic!("they never come to an end: {reading:?}");
 }
 
 // In a mirrored pool what readers are told is kept beside the records. Where it is missing or of another change, the records

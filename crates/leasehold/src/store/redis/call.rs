@@ -41,7 +41,7 @@ pub(super) struct Shared {
     slot: tokio::sync::Mutex<Slot>,
     remembered: Mutex<Option<Remembered>>,
     pub(super) foreign: Foreign,
-    /// A reading of leases that was given up on.
+    /// Readings of leases that were given up on.
     pub(super) begun: Shelf<ResourceId, LeaseRecord>,
 }
 

@@ -3,8 +3,8 @@
 //! Invariant: every page was read in the era of the first, and whatever changed before the call is on one of them. What
 //! changes while pages are read is found again from the cursor that is answered.
 
-use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::args::Args;
@@ -21,6 +21,8 @@ const PAGE: usize = 500;
 const FOREIGN_TTL: Duration = Duration::from_secs(u32::MAX as u64);
 /// How often reading begins again because the era changed under it.
 const TRIES_MAX: usize = 4;
+/// How many readings that were given up on are kept. Each has come to a place of its own: members of one process may share a handle.
+const SHELF_MAX: usize = 16;
 
 /// A kind of record: the name of its order, and its fields where it has no rows, the first of which every record has.
 pub(super) struct Kinds {
@@ -38,8 +40,52 @@ pub(super) struct Begun<K, T> {
     items: BTreeMap<K, T>,
 }
 
-/// Where a reading that was given up on is left.
-pub(super) type Shelf<K, T> = Mutex<Option<Begun<K, T>>>;
+/// Where readings that were given up on are left, the oldest first.
+#[derive(Debug)]
+pub(super) struct Shelf<K, T>(Mutex<VecDeque<Begun<K, T>>>);
+
+impl<K, T> Default for Shelf<K, T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<K, T> Shelf<K, T> {
+    fn readings(&self) -> MutexGuard<'_, VecDeque<Begun<K, T>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The reading that goes on: of those that were given up on and are of the same, the one that came furthest.
+    fn take(&self, pool: &Pool, since: Cursor) -> Begun<K, T> {
+        let mut readings = self.readings();
+        let same = readings.iter().enumerate().filter(|(_, begun)| (&begun.pool, begun.since) == (pool, since));
+        let furthest = same.max_by_key(|(_, begun)| begun.after).map(|(place, _)| place);
+        furthest.and_then(|place| readings.remove(place)).unwrap_or_else(|| Begun {
+            pool: pool.clone(),
+            since,
+            era: None,
+            after: since.0,
+            items: BTreeMap::new(),
+        })
+    }
+
+    fn leave(&self, begun: Begun<K, T>) {
+        let mut readings = self.readings();
+        readings.push_back(begun);
+        if readings.len() > SHELF_MAX {
+            readings.pop_front();
+        }
+    }
+
+    /// What was read in another era is of no use.
+    fn keep_only(&self, era: Era) {
+        self.readings().retain(|begun| begun.era.is_some_and(|known| is_same(known, era)));
+    }
+}
+
+fn is_same(one: Era, other: Era) -> bool {
+    (one.nonce, one.frozen) == (other.nonce, other.frozen)
+}
 
 /// A reading, put on its shelf if it is given up on.
 struct Reading<'s, K, T> {
@@ -49,8 +95,8 @@ struct Reading<'s, K, T> {
 
 impl<K, T> Drop for Reading<'_, K, T> {
     fn drop(&mut self) {
-        if let Some(begun) = self.begun.take() {
-            *self.shelf.lock().unwrap_or_else(PoisonError::into_inner) = Some(begun);
+        if let Some(begun) = self.begun.take().filter(|begun| begun.after > begun.since.0) {
+            self.shelf.leave(begun);
         }
     }
 }
@@ -75,11 +121,8 @@ async fn changed_from<K: Ord, T>(
     read: impl Fn(&mut Fields) -> Result<(K, T), StoreError>,
 ) -> Result<Changed<T>, StoreError> {
     for _ in 0..TRIES_MAX {
-        let begun = shelf.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let begun = begun.filter(|begun| (&begun.pool, begun.since) == (pool, since)).unwrap_or_else(|| {
-            Begun { pool: pool.clone(), since, era: None, after: since.0, items: BTreeMap::new() }
-        });
-        let reading = whole(shared, kind, Reading { shelf, begun: Some(begun) }, &read);
+        let begun = Some(shelf.take(pool, since));
+        let reading = whole(shared, kind, Reading { shelf, begun }, &read);
         if let Some(changed) = call::within(MANY_MAX, &shared.address.place, reading).await? {
             return Ok(changed);
         }
@@ -99,8 +142,9 @@ async fn whole<K: Ord, T>(
         let args = page_args(kind, &begun.pool, begun.after);
         let mut page = shared.run(Kind::Read, &scripts::CHANGED, args).await?;
         let known = begun.era.replace(page.era).unwrap_or(page.era);
-        if (known.nonce, known.frozen) != (page.era.nonce, page.era.frozen) {
+        if !is_same(known, page.era) {
             reading.begun = None;
+            reading.shelf.keep_only(page.era);
             break;
         }
         // Whatever changed before this call is read by it, wherever an earlier one came to.
