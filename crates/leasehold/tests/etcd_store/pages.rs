@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::lease::Token;
+use leasehold::lease::{Term, Token};
 use leasehold::store::conformance::member::{resource, term};
 use leasehold::store::conformance::{Member, pool, wanted};
 use leasehold::store::{Acquired, Answer, Changed, Cursor, LeaseRecord, Release, Store, StoreError, Wanted};
@@ -35,6 +35,23 @@ impl Large {
     async fn take(&mut self) {
         let Answer::Done(outcomes) = self.member.acquire(&["a", "z"]).await else { panic!("it lives") };
         assert!(outcomes.iter().all(|outcome| matches!(outcome, Acquired::Granted(_))), "{outcomes:?}");
+    }
+
+    /// Gives these back and takes them again, each under its next token.
+    async fn hand_round(&mut self, store: &Arc<dyn Store>, terms: Vec<Term>) -> Vec<Term> {
+        let mut next = Vec::new();
+        for some in terms.chunks(store.capabilities().batch_max) {
+            let releases: Vec<_> =
+                some.iter().map(|term| Release { term: term.clone(), offer: None }).collect();
+            assert!(matches!(self.member.release(&releases).await, Answer::Done(_)));
+            let asked: Vec<Wanted> = some.iter().map(|term| wanted(term.resource.as_str())).collect();
+            let Answer::Done(outcomes) = self.member.acquire_wanted(&asked).await else { panic!("it lives") };
+            next.extend(outcomes.into_iter().map(|outcome| match outcome {
+                Acquired::Granted(term) => term,
+                other => panic!("it is free: {other:?}"),
+            }));
+        }
+        next
     }
 
     /// Gives both back and takes them again, under the next token.
@@ -158,4 +175,27 @@ async fn whoever_listens_reads_what_changed_by_one_request_and_misses_nothing_af
         assert_eq!(read.items[0].resource, resource(&name));
         cursor = read.cursor;
     }
+}
+
+// To find what changed etcd would look at the whole pool, for each of those who were busy while much happened.
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_was_away_while_much_happened_reads_the_last_of_it_by_one_request() {
+    let server = Etcd::start();
+    let store = live(&server.url("away")).await;
+    let (reader, work) = (open(&server.url("away")).await, pool("work"));
+    let mut large = Large::on(&store).await;
+    let mut hints = reader.changes(&work);
+    while next_hint(&mut hints, Duration::from_millis(500)).await {}
+    let cursor = reader.leases(&work, Cursor::START).await.expect("the store answers").cursor;
+    // Sixty thousand changes, all of the same leases.
+    let mut terms: Vec<_> = (0..1000).map(|number| term(&format!("m{number:04}"), 1)).collect();
+    for _ in 0..30 {
+        terms = large.hand_round(&store, terms).await;
+    }
+    let before = handled(server.port(), "Txn") + handled(server.port(), "Range");
+    let read = reader.leases(&work, cursor).await.expect("the store answers");
+    assert_eq!(handled(server.port(), "Txn") + handled(server.port(), "Range") - before, 1);
+    let found: Vec<_> =
+        read.items.into_iter().map(|lease| Term { resource: lease.resource, token: lease.token }).collect();
+    assert_eq!(found, terms, "the last change of each and nothing else");
 }

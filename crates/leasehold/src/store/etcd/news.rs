@@ -7,7 +7,7 @@
 //! whose version therefore counts them: a log lacks nothing if it has seen as many as that version has risen. A log begins
 //! anew with every watch, and whenever the cluster turns out to be another memory.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -16,11 +16,14 @@ use tokio::sync::Notify;
 use super::keys::Key;
 use super::proto::KeyValue;
 
-/// How many changes a log keeps, and how many ranges have one. Whoever is further behind reads the range.
-const CHANGES_MAX: usize = 50_000;
+/// How many changes a log keeps before it forgets those that were followed by another of the same key, and how many it keeps after
+/// that. Whoever is further behind reads the range, which costs etcd so much that a crowd of such readers would only fall further behind.
+const CHANGES: usize = 50_000;
+const CHANGES_MAX: usize = 250_000;
+/// How many ranges have a log.
 const LOGS_MAX: usize = 64;
 /// How long the watch may be behind what was read.
-const BEHIND: Duration = Duration::from_millis(500);
+const BEHIND: Duration = Duration::from_secs(1);
 
 /// When a range was last written in: the revision, and how many transactions have done so.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -40,11 +43,18 @@ impl Touched {
 #[derive(Debug, Default)]
 struct Log {
     generation: u64,
-    /// From where on nothing is lacking.
-    from: Option<Touched>,
+    /// After which revision the last change of every key is here.
+    from: i64,
+    /// Up to where nothing is lacking, if that is known of anything.
+    complete: Option<Touched>,
+    /// In their order; of changes of the same key perhaps only the last.
     changes: VecDeque<Arc<KeyValue>>,
-    /// The revisions of the changes, each once.
+    /// How many changes there may be before it is looked for those that count no more.
+    room: usize,
+    /// The revisions of the changes after what is complete, each once.
     revisions: VecDeque<i64>,
+    /// Held by whoever reads the range itself.
+    reading: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// What a log knows.
@@ -56,56 +66,69 @@ enum Heard {
 }
 
 impl Log {
+    fn begin(&mut self, now: Touched) {
+        self.from = now.revision;
+        self.complete = Some(now);
+    }
+
     fn add(&mut self, kv: KeyValue) {
-        match self.revisions.back() {
-            Some(last) if *last > kv.mod_revision => return self.begin_anew(),
-            Some(last) if *last == kv.mod_revision => {}
+        match self.changes.back() {
+            Some(last) if last.mod_revision > kv.mod_revision => return self.begin_anew(),
+            Some(last) if last.mod_revision == kv.mod_revision => {}
             _ => self.revisions.push_back(kv.mod_revision),
         }
         self.changes.push_back(Arc::new(kv));
-        while self.changes.len() > CHANGES_MAX {
-            self.drop_oldest();
+        if self.changes.len() > self.room.max(CHANGES) {
+            self.make_room();
         }
     }
 
     fn begin_anew(&mut self) {
-        *self = Self { generation: self.generation, ..Self::default() };
+        let reading = std::mem::take(&mut self.reading);
+        *self = Self { generation: self.generation, reading, ..Self::default() };
     }
 
-    /// Drops the changes of the oldest transaction.
-    fn drop_oldest(&mut self) {
-        let Some(oldest) = self.revisions.pop_front() else { return };
-        while self.changes.front().is_some_and(|change| change.mod_revision <= oldest) {
-            self.changes.pop_front();
+    /// Forgets changes that were followed by another of the same key, and the oldest if that is not enough.
+    fn make_room(&mut self) {
+        let mut later = HashSet::new();
+        let counts: Vec<bool> =
+            self.changes.iter().rev().map(|change| later.insert(change.key.clone())).collect();
+        let mut counts = counts.into_iter().rev();
+        self.changes.retain(|_| counts.next().unwrap_or(true));
+        while self.changes.len() > CHANGES_MAX {
+            let Some(oldest) = self.changes.pop_front() else { break };
+            self.from = self.from.max(oldest.mod_revision);
         }
-        if let Some(from) = self.from.filter(|from| from.revision < oldest) {
-            self.from = Some(Touched { revision: oldest, times: from.times + 1 });
-        }
+        self.room = 2 * self.changes.len();
     }
 
-    /// The last change of every key after `since`, as of the moment at which the range's key said `now`.
+    /// The last change of every key after `since`, as of the moment at which the range's key said `now` or later.
     fn after(&mut self, since: i64, now: Touched) -> Heard {
-        let Some(from) = self.from else {
-            self.from = Some(now);
+        let Some(complete) = self.complete else {
+            self.begin(now);
             return Heard::Never;
         };
-        if since < from.revision || now.revision < from.revision {
+        if since < self.from || now.revision < self.from {
             return Heard::Never;
         }
-        let up_to = |revision: i64| self.revisions.partition_point(|seen| *seen <= revision);
-        let times = i64::try_from(up_to(now.revision) - up_to(from.revision)).unwrap_or(i64::MAX);
-        if times == now.times - from.times {
-            let new = self.changes.partition_point(|change| change.mod_revision <= since);
-            let new = self.changes.range(new..).take_while(|change| change.mod_revision <= now.revision);
-            let last: BTreeMap<&Key, &Arc<KeyValue>> = new.map(|change| (&change.key, change)).collect();
-            return Heard::Everything(last.into_values().cloned().collect());
+        if now.revision > complete.revision {
+            let heard = self.revisions.partition_point(|seen| *seen <= now.revision);
+            let before = self.revisions.partition_point(|seen| *seen <= complete.revision);
+            if i64::try_from(heard - before).is_ok_and(|times| times == now.times - complete.times) {
+                self.complete = Some(now);
+                self.revisions.drain(..heard);
+            } else if self.revisions.back().is_some_and(|last| *last >= now.revision) {
+                // What came before the last one never will.
+                self.begin_anew();
+                return Heard::Never;
+            } else {
+                return Heard::NotYet;
+            }
         }
-        if self.revisions.back().is_some_and(|last| *last >= now.revision) {
-            // What came before the last one never will.
-            self.begin_anew();
-            return Heard::Never;
-        }
-        Heard::NotYet
+        let new = self.changes.partition_point(|change| change.mod_revision <= since);
+        let last: BTreeMap<&Key, &Arc<KeyValue>> =
+            self.changes.range(new..).map(|change| (&change.key, change)).collect();
+        Heard::Everything(last.into_values().cloned().collect())
     }
 }
 
@@ -164,18 +187,24 @@ impl News {
         }
         let log = state.logs.entry(range.clone()).or_default();
         if log.generation != generation {
-            *log = Log { generation, ..Log::default() };
+            log.generation = generation;
+            log.begin_anew();
         }
         Some(Listening(state.watch))
+    }
+
+    /// What whoever reads a range holds, so that one reads it at a time and the others may find in its log what they lack.
+    pub(super) fn reading(&self, range: &Key) -> Arc<tokio::sync::Mutex<()>> {
+        self.lock().logs.get(range).map(|log| Arc::clone(&log.reading)).unwrap_or_default()
     }
 
     /// Has a range's log begin here, unless it has begun: this is what its key said after somebody began to listen.
     pub(super) fn begin(&self, range: &Key, listening: Listening, now: Touched) {
         let mut state = self.lock();
         if state.watch == listening.0
-            && let Some(log) = state.logs.get_mut(range)
+            && let Some(log) = state.logs.get_mut(range).filter(|log| log.complete.is_none())
         {
-            log.from.get_or_insert(now);
+            log.begin(now);
         }
     }
 
@@ -254,9 +283,18 @@ mod tests {
         log.add(change("a", 12));
         log.add(change("b", 12));
         log.add(change("c", 15));
-        let a_and_b = [("p/a".to_owned(), 12), ("p/b".to_owned(), 12)];
-        assert_eq!(told(&mut log, 7, touched(12, 4)).as_deref(), Some(&a_and_b[..]), "as of 12");
-        assert_eq!(told(&mut log, 12, touched(15, 5)), Some(vec![("p/c".to_owned(), 15)]));
+        let c = ("p/c".to_owned(), 15);
+        let all = [("p/a".to_owned(), 12), ("p/b".to_owned(), 12), c.clone()];
+        assert_eq!(told(&mut log, 7, touched(12, 4)).as_deref(), Some(&all[..]), "as of 12 or later");
+        assert_eq!(told(&mut log, 12, touched(15, 5)), Some(vec![c.clone()]));
+        assert_eq!(told(&mut log, 7, touched(12, 4)).as_deref(), Some(&all[..]), "of before, heard later");
+        assert_eq!(log.after(15, touched(21, 7)), Heard::NotYet, "two are on their way");
+        log.add(change("a", 21));
+        assert_eq!(
+            log.after(15, touched(21, 7)),
+            Heard::Never,
+            "the one before the last is missing for good"
+        );
         assert_eq!(log.after(6, touched(15, 5)), Heard::Never, "who is behind its beginning");
     }
 
@@ -274,15 +312,34 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_is_full_answers_who_is_near_its_end() {
+    fn a_log_that_is_full_forgets_what_was_followed_by_another_change_of_the_same_key() {
         let mut log = Log::default();
         let _ = log.after(0, touched(1, 1));
-        for revision in 2..=(CHANGES_MAX as i64 + 3) {
-            log.add(change("a", revision));
+        let last = 3 * CHANGES as i64;
+        for revision in 2..=last {
+            log.add(change(if revision % 1000 == 0 { "seldom" } else { "often" }, revision));
         }
-        let now = touched(CHANGES_MAX as i64 + 3, CHANGES_MAX as i64 + 3);
+        assert!(log.changes.len() <= CHANGES, "{}", log.changes.len());
+        let now = touched(last + 1, last + 1);
+        log.add(change("often", last + 1));
+        let both = vec![("p/often".to_owned(), last + 1), ("p/seldom".to_owned(), last)];
+        assert_eq!(told(&mut log, 1, now), Some(both), "all the way from its beginning");
+        assert!(log.revisions.is_empty(), "what is complete needs no counting");
+    }
+
+    #[test]
+    fn a_log_with_too_many_keys_answers_who_is_near_its_end() {
+        let mut log = Log::default();
+        let _ = log.after(0, touched(1, 1));
+        let last = 2 * CHANGES_MAX as i64 + 1;
+        for revision in 2..=last {
+            log.add(change(&revision.to_string(), revision));
+        }
+        assert!(log.changes.len() <= 2 * CHANGES_MAX);
+        let now = touched(last, last);
         assert_eq!(log.after(1, now), Heard::Never);
-        assert_eq!(told(&mut log, 4, now), Some(vec![("p/a".to_owned(), now.revision)]));
+        let near = told(&mut log, last - CHANGES_MAX as i64 / 2, now).expect("it was heard");
+        assert_eq!(near.len(), CHANGES_MAX / 2);
     }
 
     #[tokio::test]

@@ -169,6 +169,17 @@ impl Engine {
         if let Some(known) = self.changed_lately(prefix, since, listening, &read).await? {
             return Ok(known);
         }
+        let reading = self.news.reading(prefix);
+        let _reading = match reading.try_lock() {
+            Ok(reading) => reading,
+            Err(_) => {
+                let reading = reading.lock().await;
+                if let Some(known) = self.changed_lately(prefix, since, listening, &read).await? {
+                    return Ok(known);
+                }
+                reading
+            }
+        };
         let seen = self.scan(prefix, since, &read).await?;
         if let Some(listening) = listening {
             // From here on the watch tells the rest.

@@ -58,7 +58,8 @@ impl<K, T> Shelf<K, T> {
     /// The reading that goes on: of those that were given up on and are of the same, the one that came furthest.
     fn take(&self, pool: &Pool, since: Cursor) -> Begun<K, T> {
         let mut readings = self.readings();
-        let same = readings.iter().enumerate().filter(|(_, begun)| (&begun.pool, begun.since) == (pool, since));
+        let same =
+            readings.iter().enumerate().filter(|(_, begun)| (&begun.pool, begun.since) == (pool, since));
         let furthest = same.max_by_key(|(_, begun)| begun.after).map(|(place, _)| place);
         furthest.and_then(|place| readings.remove(place)).unwrap_or_else(|| Begun {
             pool: pool.clone(),
