@@ -90,9 +90,8 @@ impl Log {
 
     /// Forgets changes that were followed by another of the same key, and the oldest if that is not enough.
     fn make_room(&mut self) {
-        let mut later = HashSet::new();
-        let counts: Vec<bool> =
-            self.changes.iter().rev().map(|change| later.insert(change.key.clone())).collect();
+        let mut later: HashSet<&Key> = HashSet::new();
+        let counts: Vec<bool> = self.changes.iter().rev().map(|change| later.insert(&change.key)).collect();
         let mut counts = counts.into_iter().rev();
         self.changes.retain(|_| counts.next().unwrap_or(true));
         while self.changes.len() > CHANGES_MAX {
