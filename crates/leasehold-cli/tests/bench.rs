@@ -34,6 +34,15 @@ fn migrate(store: &str) {
     assert_eq!(said.code, Some(0), "{said:?}");
 }
 
+// Members only wait on a store that may have forgotten something, and nobody would know what was measured.
+#[test]
+fn a_frozen_store_is_not_measured() {
+    let server = Redis::start();
+    let said = ran(leasehold().args(["bench", "--store", &server.url(), "--only", "cold-start"]));
+    assert_eq!((said.code, said.out.as_str()), (Some(75), ""), "{said:?}");
+    assert!(said.err.contains("frozen") && said.err.contains("leasehold migrate --fresh"), "{said:?}");
+}
+
 fn every_case_gives_figures(store: &str) {
     migrate(store);
     let report = bench(store, &["--server-pid", &std::process::id().to_string()]);

@@ -136,10 +136,14 @@ fn done<T>(answer: Result<Answer<T>, StoreError>) -> Result<T, Failure> {
             "a session of the benchmark was ended while it ran; the store or this machine is too slow for its size: give a \
              smaller one",
         )),
-        Answer::Frozen(_) => Err(Failure::new(
-            code::TEMPORARY,
-            "the store is frozen, and grants nothing until its longest TTL is over; start again then. A new store \
-             begins at once with `leasehold migrate --fresh`",
-        )),
+        Answer::Frozen(_) => Err(frozen()),
     }
+}
+
+pub(super) fn frozen() -> Failure {
+    Failure::new(
+        code::TEMPORARY,
+        "the store is frozen, and grants nothing until its longest TTL is over; start again then. A new store \
+         begins at once with `leasehold migrate --fresh`",
+    )
 }

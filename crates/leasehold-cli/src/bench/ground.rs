@@ -6,9 +6,10 @@ use std::sync::{Mutex, PoisonError};
 
 use leasehold::lease::{MemberId, Nonce};
 use leasehold::store::around::Around;
-use leasehold::store::{Cursor, Store, StoreUrl, open};
+use leasehold::store::{Cursor, LeaseStore, Store, StoreUrl, open};
 use leasehold::{Pool, ResourceId};
 
+use super::caller::frozen;
 use super::line::{Line, Tally};
 use crate::args::StoreArgs;
 use crate::failure::Failure;
@@ -32,13 +33,16 @@ impl Ground {
         let (inner, tally) = (open_existing(args).await?, Tally::default());
         let store = Arc::new(Around::with(inner, Line::new(&tally)));
         let name = format!("bench-{}", Nonce::generate());
+        // Members would wait for a thaw, and that would be measured.
+        if store.sessions(&named(&name)?, Cursor::START).await?.era.frozen {
+            return Err(frozen());
+        }
         Ok(Self { url: args.store.clone(), name, store, tally, pools: Mutex::default() })
     }
 
     /// A pool for one case.
     pub(super) fn pool(&self, case: &str) -> Result<Pool, Failure> {
-        let pool =
-            Pool::new(format!("{}-{case}", self.name)).map_err(|error| Failure::usage(error.to_string()))?;
+        let pool = named(&format!("{}-{case}", self.name))?;
         self.pools.lock().unwrap_or_else(PoisonError::into_inner).push(pool.clone());
         Ok(pool)
     }
@@ -89,6 +93,10 @@ impl Ground {
         }
         Ok(stay)
     }
+}
+
+fn named(pool: &str) -> Result<Pool, Failure> {
+    Pool::new(pool).map_err(|error| Failure::usage(error.to_string()))
 }
 
 /// Names that nobody has used before in the pool, `beginning` with something of the caller's own.
