@@ -77,6 +77,10 @@ impl Log {
             Some(last) if last.mod_revision == kv.mod_revision => {}
             _ => self.revisions.push_back(kv.mod_revision),
         }
+        if self.revisions.len() > CHANGES_MAX {
+            // Nobody has asked for long, and would read the range now.
+            return self.begin_anew();
+        }
         self.changes.push_back(Arc::new(kv));
         if self.changes.len() > self.room.max(CHANGES) {
             self.make_room();
@@ -327,12 +331,27 @@ mod tests {
     }
 
     #[test]
+    fn a_log_that_nobody_asks_is_forgotten() {
+        let mut log = Log::default();
+        let _ = log.after(0, touched(1, 1));
+        let last = CHANGES_MAX as i64 + 2;
+        for revision in 2..=last {
+            log.add(change("a", revision));
+        }
+        assert_eq!((log.changes.len(), log.revisions.len()), (0, 0));
+        log.add(change("b", last + 1));
+        assert_eq!(log.after(last, touched(last + 1, last + 1)), Heard::Never, "it begins here");
+        assert_eq!(told(&mut log, last + 1, touched(last + 1, last + 1)), Some(vec![]));
+    }
+
+    #[test]
     fn a_log_with_too_many_keys_answers_who_is_near_its_end() {
         let mut log = Log::default();
         let _ = log.after(0, touched(1, 1));
         let last = 2 * CHANGES_MAX as i64 + 1;
         for revision in 2..=last {
             log.add(change(&revision.to_string(), revision));
+            let _ = log.after(revision, touched(revision, revision));
         }
         assert!(log.changes.len() <= 2 * CHANGES_MAX);
         let now = touched(last, last);
