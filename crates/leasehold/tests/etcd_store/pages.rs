@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use leasehold::clock;
 use leasehold::lease::{Term, Token};
 use leasehold::store::conformance::member::{resource, term};
 use leasehold::store::conformance::{Member, pool, wanted};
@@ -198,4 +199,24 @@ async fn whoever_was_away_while_much_happened_reads_the_last_of_it_by_one_reques
     let found: Vec<_> =
         read.items.into_iter().map(|lease| Term { resource: lease.resource, token: lease.token }).collect();
     assert_eq!(found, terms, "the last change of each and nothing else");
+}
+
+// Each reading is two requests over a slow line. Were they made at the same time, all three would take no longer than one.
+#[tokio::test(flavor = "multi_thread")]
+async fn readers_of_one_handle_read_a_large_pool_one_after_the_other() {
+    let server = Etcd::start();
+    let store = live(&server.url("turns")).await;
+    let line = Proxy::to(server.port());
+    let (reader, work) = (open(&format!("etcd://127.0.0.1:{}/turns", line.port())).await, pool("work"));
+    let _large = Large::on(&store).await;
+    let mut hints = reader.changes(&work);
+    while next_hint(&mut hints, Duration::from_millis(500)).await {}
+    line.set(Faults { delay: DELAY, ..Faults::default() });
+    let began = clock::now();
+    let read = || reader.leases(&work, Cursor::START);
+    for read in <[_; 3]>::from(tokio::join!(read(), read(), read())) {
+        assert_eq!(token(&read.expect("the store answers")), 1);
+    }
+    let took = clock::now().since(began);
+    assert!(took >= 3 * 2 * DELAY, "together after {took:?}");
 }

@@ -1,5 +1,9 @@
 //! Reading: every answer is one revision of the cluster, with the era of that revision.
 //!
+//! What a log of changes answers instead (`news.rs`) is of that revision or of one right after it, and what came after is told again
+//! from the cursor. One reader of a handle at a time reads a large range, and the others wait: etcd serves nobody sooner for being asked
+//! by all of them.
+//!
 //! A cursor is a revision. Long answers are read in pages, each a request with a time of its own, all at the revision of the first.
 //!
 //! Invariant: pages are put together only if they are of one memory. A cluster that was set back uses revisions again, so every page's
